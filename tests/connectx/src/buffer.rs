@@ -60,15 +60,15 @@ impl Buffer {
         self.log_page < 48 && self.offset.saturating_add(len) <= size
     }
 
-    /// Adds the memory of `len` bytes at `at` to `spans`.
+    /// Returns the memory of `len` bytes at `at`.
     pub fn spans(
         &self,
         dma: &Dma,
         mut at: u64,
         mut len: u64,
         write: bool,
-        spans: &mut Spans,
-    ) -> Result<(), Unmapped> {
+    ) -> Result<Spans, Unmapped> {
+        let mut spans = Spans::new();
         while len > 0 {
             let inside = self.offset.saturating_add(at) & ((1 << self.log_page) - 1);
             let here = len.min((1 << self.log_page) - inside);
@@ -76,25 +76,21 @@ impl Buffer {
             if !self.holds(at.saturating_add(here)) {
                 return Err(Unmapped(address));
             }
-            dma.spans(address, here, write, spans)?;
+            spans.extend(dma.spans(address, here, write)?);
             at += here;
             len -= here;
         }
-        Ok(())
+        Ok(spans)
     }
 
     pub fn read(&self, dma: &Dma, at: u64, to: &mut [u8]) -> Result<(), Unmapped> {
-        let mut spans = Spans::new();
-        self.spans(dma, at, to.len() as u64, false, &mut spans)?;
-        gather(&spans, to);
+        gather(&self.spans(dma, at, to.len() as u64, false)?, to);
         Ok(())
     }
 
     /// Writes bytes, the last one after all others.
     pub fn write(&self, dma: &Dma, at: u64, from: &[u8]) -> Result<(), Unmapped> {
-        let mut spans = Spans::new();
-        self.spans(dma, at, from.len() as u64, true, &mut spans)?;
-        scatter(&spans, from);
+        scatter(&self.spans(dma, at, from.len() as u64, true)?, from);
         Ok(())
     }
 }

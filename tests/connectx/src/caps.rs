@@ -245,7 +245,7 @@ impl Function {
             if log > MAX_LOG_UAR_PAGE {
                 return Err(Refusal::new(BAD_PARAM, "no such page size"));
             }
-            self.hca.objects.set_log_uars(log);
+            self.hca.objects.log_uars = log;
             cmd_hca_cap::num_of_uars_per_page.set(&mut caps, 1 << log);
         }
         self.hca.caps.insert(kind, caps);

@@ -238,28 +238,16 @@ impl Function {
         match opcode {
             op::QUERY_HCA_CAP => self.query_hca_cap(input, out),
             op::SET_HCA_CAP => self.set_hca_cap(input),
-            op::CREATE_EQ => self.create_eq(input, out),
-            op::DESTROY_EQ => self.destroy_eq(input),
-            op::CREATE_CQ => self.create_cq(input, out),
-            op::DESTROY_CQ => self.destroy_cq(input),
             op::MODIFY_CQ => self.modify_cq(input),
             op::CREATE_MKEY => self.create_mkey(input, out),
             op::DESTROY_MKEY => self.destroy_mkey(input),
             op::PAGE_FAULT_RESUME => self.page_fault_resume(input),
-            op::CREATE_UMEM => self.create_umem(input, out),
-            op::DESTROY_UMEM => self.destroy_umem(input),
-            op::CREATE_QP => self.create_qp(input, out),
-            op::DESTROY_QP => self.destroy_qp(input),
             op::QUERY_QP => self.query_qp(input, out),
             op::RST2INIT_QP..=op::SQD_RTS_QP | op::INIT2INIT_QP if opcode != op::MAD_IFC => {
                 self.modify_qp(opcode, input)
             }
-            op::CREATE_RMP => self.create_rmp(input, out),
-            op::DESTROY_RMP => self.destroy_rmp(input),
             op::QUERY_RMP => self.query_rmp(input, out),
-            op::CREATE_SQ | op::CREATE_RQ => self.create_ethernet_queue(opcode, input, out),
             op::MODIFY_SQ | op::MODIFY_RQ => self.modify_ethernet_queue(input),
-            op::DESTROY_SQ | op::DESTROY_RQ => self.destroy_ethernet_queue(input),
             op::QUERY_SQ | op::QUERY_RQ => self.query_ethernet_queue(input, out),
             op::CREATE_GENERAL_OBJECT
             | op::MODIFY_GENERAL_OBJECT
@@ -286,60 +274,59 @@ fn words(data: &[u8]) -> Vec<u32> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use crate::caps::Features;
-    use crate::dma::tests::add;
+    use crate::function::tests::function;
+    use crate::ifc::{dealloc_uar_in, destroy_uctx_in};
 
-    /// Gives a command, as a driver does; returns its output.
-    fn run(function: &mut Function, input: &[u8]) -> [u8; INLINE] {
-        let mut entry = [0; ENTRY];
-        put(&mut entry, 4, &(input.len() as u32).to_be_bytes());
-        put(&mut entry, INPUT, input);
-        put(&mut entry, OUT_LENGTH, &(INLINE as u32).to_be_bytes());
-        entry[OWNER as usize] = 1;
-        function.dma.write(0x1000, &entry).unwrap();
-        function.write_register(0x10, &[0; 4]);
-        function.write_register(0x14, &0x1000u32.to_be_bytes());
-        function.write_register(0x18, &1u32.to_be_bytes());
-        function.dma.read(0x1000, &mut entry).unwrap();
-        assert_eq!(entry[OWNER as usize], 0);
-        let mut out = [0; INLINE];
-        put(&mut out, 0, &entry[OUTPUT..]);
-        out
-    }
-
-    fn function() -> Function {
-        let function = Function::new(0, Features::default());
-        function.dma.set_master(true);
-        add(&function.dma, 0x1000, 0x4000);
-        function
+    /// Executes a command of a user context, whose input `fill` completes; returns the third word of
+    /// the output, or the status.
+    pub fn execute(
+        function: &mut Function,
+        (opcode, uid): (u16, u32),
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<u32, u8> {
+        let (mut input, mut out) = ([0; 1024], Reply::new(16));
+        put(&mut input, 2, &(uid as u16).to_be_bytes());
+        fill(&mut input);
+        let done = function.execute(opcode, &input, &mut out);
+        done.map(|()| be32(&out.0, 8))
+            .map_err(|refusal| refusal.status)
     }
 
     #[test]
     fn a_user_context_goes_after_its_objects() {
-        let mut function = function();
-        let out = run(&mut function, &[0x0a, 0x04, 0, 0, 0, 0, 0, 0]);
-        assert_eq!((out[0], be32(&out, 8)), (0, 1));
-        let out = run(&mut function, &[0x08, 0, 0, 1, 0, 0, 0, 0]);
-        assert_eq!(out[0], 0);
-        // Its objects go first.
-        let destroy = [0x0a, 0x06, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let mut function = function(0, 0x1000);
+        let user = execute(&mut function, (op::CREATE_UCTX, 0), |_| ()).unwrap();
+        let uar = execute(&mut function, (op::ALLOC_UAR, user), |_| ()).unwrap();
+        let destroy = |function: &mut Function| {
+            let number = |input: &mut [u8]| destroy_uctx_in::uid.set(input, user.into());
+            execute(function, (op::DESTROY_UCTX, 0), number)
+        };
         let before = log::errors_of_thread();
-        assert_eq!(run(&mut function, &destroy)[0], BAD_RES_STATE);
+        assert_eq!(destroy(&mut function), Err(BAD_RES_STATE));
         assert!(log::errors_of_thread() > before);
-        let mut free = [0x08, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
-        put(&mut free, 8, &out[8..12]);
-        assert_eq!(run(&mut function, &free)[0], 0);
-        assert_eq!(run(&mut function, &destroy)[0], 0);
-        assert_eq!(run(&mut function, &destroy)[0], BAD_RES);
+        let number = |input: &mut [u8]| dealloc_uar_in::uar.set(input, uar.into());
+        assert!(execute(&mut function, (op::DEALLOC_UAR, user), number).is_ok());
+        assert!(destroy(&mut function).is_ok());
+        assert_eq!(destroy(&mut function), Err(BAD_RES));
     }
 
+    /// As the driver gives it: by the slot and the doorbell.
     #[test]
     fn an_unknown_command_is_an_error_with_a_status() {
-        let mut function = function();
+        let mut function = function(0x1000, 0x1000);
         let before = log::errors_of_thread();
-        assert_eq!(run(&mut function, &[0x0f, 0xff, 0, 0])[0], BAD_OP);
+        let mut entry = [0; ENTRY];
+        put(&mut entry, 4, &4u32.to_be_bytes());
+        put(&mut entry, INPUT, &[0x0f, 0xff]);
+        put(&mut entry, OUT_LENGTH, &(INLINE as u32).to_be_bytes());
+        entry[OWNER as usize] = 1;
+        function.dma.write(0x1000, &entry).unwrap();
+        function.write_register(0x14, &0x1000u32.to_be_bytes());
+        function.write_register(0x18, &1u32.to_be_bytes());
+        function.dma.read(0x1000, &mut entry).unwrap();
+        assert_eq!((entry[OWNER as usize], entry[OUTPUT]), (0, BAD_OP));
         assert!(log::errors_of_thread() > before);
     }
 }

@@ -3,12 +3,13 @@
 //! Completion queues.
 
 use crate::bits::{be32, be64, put};
-use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_RES};
+use crate::buffer::Buffer;
+use crate::command::{user, Refusal, BAD_PARAM};
 use crate::eq::event;
 use crate::function::Function;
-use crate::ifc::{cqc, create_cq_in, create_cq_out, destroy_cq_in, modify_cq_in};
-use crate::objects::lowest_free;
-use crate::umem::{QueueMemory, Ring};
+use crate::ifc::{cqc, create_cq_in, modify_cq_in};
+use crate::objects::Kind;
+use crate::umem::Ring;
 use crate::{error, refuse, trace};
 
 /// What the driver writes for completions: opcodes.
@@ -27,24 +28,24 @@ const SEQUENCE: u32 = 0xff_ffff;
 
 #[derive(Default)]
 pub struct Cq {
+    buffer: Buffer,
     /// With the consumer index, and what it is armed for.
-    pub memory: QueueMemory,
+    dbr: u64,
     log_size: u32,
     /// 64 or 128: where the entry is the second half.
     entry: u64,
-    pub eq: u32,
+    eq: u32,
     uar: u32,
     produced: u32,
     armed: bool,
     overrun_allowed: bool,
     overrun: bool,
-    pub uid: u32,
 }
 
 impl Cq {
     /// Returns the DMA addresses of the ring and of the doorbell record.
     pub fn place(&self) -> (u64, u64) {
-        (self.memory.buffer.address(0), self.memory.dbr)
+        (self.buffer.address(0), self.dbr)
     }
 }
 
@@ -86,7 +87,7 @@ impl Cqe {
 }
 
 impl Function {
-    pub fn create_cq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    pub fn create_cq(&mut self, input: &[u8]) -> Result<u32, Refusal> {
         let context = create_cq_in::cq_context.slice(input);
         let ring = if create_cq_in::cq_umem_valid.is_set(input) {
             // The header has no names for these two: 64 bits of offset, then the number.
@@ -111,37 +112,22 @@ impl Function {
         let entry = 64 << (cqc::cqe_sz.get(context) & 1);
         let log_size = cqc::log_cq_size.get32(context);
         let memory = self.queue_memory(ring, record, entry << log_size)?;
+        let mut uses = memory.uses;
         let cq = Cq {
-            memory,
+            buffer: memory.buffer,
+            dbr: memory.dbr,
             log_size,
             entry,
             eq: cqc::c_eqn_or_apu_element.get32(context),
             uar: cqc::uar_page.get32(context),
             overrun_allowed: cqc::oi.is_set(context),
-            uid: user(input),
             ..Cq::default()
         };
-        if !self.hca.eqs.contains_key(&cq.eq) {
-            return Err(Refusal::new(BAD_RES, format!("no EQ {}", cq.eq)));
-        }
-        self.hca.objects.usable_uar(cq.uar)?;
-        let number = lowest_free(0x10, |n| self.hca.cqs.contains_key(&n));
+        uses.push((Kind::Eq, cq.eq));
+        self.hca.objects.usable(Kind::Uar, cq.uar)?;
+        let number = self.hca.objects.create(Kind::Cq, user(input), uses)?;
         self.hca.cqs.insert(number, cq);
-        out.set(create_cq_out::cqn, u64::from(number));
-        Ok(())
-    }
-
-    pub fn destroy_cq(&mut self, input: &[u8]) -> Result<(), Refusal> {
-        let number = destroy_cq_in::cqn.get32(input);
-        self.cq(number)?;
-        let hca = &self.hca;
-        if hca.qps.values().any(|qp| qp.uses_cq(number))
-            || hca.ethernet.values().any(|queue| queue.cq() == number)
-        {
-            return Err(Refusal::busy(format!("CQ {number:#x} is in use")));
-        }
-        self.hca.cqs.remove(&number);
-        Ok(())
+        Ok(number)
     }
 
     /// MODIFY_CQ: moderation is accepted, every completion counts for itself.
@@ -150,12 +136,8 @@ impl Function {
         if modify_cq_in::op_mod.get(input) == RESIZE {
             return Err(Refusal::new(BAD_PARAM, "a resize, which is not announced"));
         }
-        self.cq(modify_cq_in::cqn.get32(input)).map(|_| ())
-    }
-
-    pub(crate) fn cq(&self, number: u32) -> Result<&Cq, Refusal> {
-        let cq = self.hca.cqs.get(&number);
-        cq.ok_or_else(|| Refusal::missing("CQ", number))
+        let number = modify_cq_in::cqn.get32(input);
+        self.hca.objects.usable(Kind::Cq, number)
     }
 
     /// Writes a completion, and the event if the queue is armed.
@@ -164,7 +146,7 @@ impl Function {
         let Some(cq) = self.hca.cqs.get(&number) else {
             return error!(self, "completion for CQ {number:#x}, which is not there");
         };
-        let (consumed, _) = self.record(cq.memory.dbr);
+        let (consumed, _) = self.record(cq.dbr);
         let full = cq.produced.wrapping_sub(consumed) & SEQUENCE >= 1 << cq.log_size;
         if cq.overrun || (full && !cq.overrun_allowed) {
             return self.overrun(number);
@@ -173,7 +155,7 @@ impl Function {
         entry[CQE - 1] |= (cq.produced >> cq.log_size & 1) as u8;
         let slot = u64::from(cq.produced & ((1 << cq.log_size) - 1));
         let at = slot * cq.entry + (cq.entry - CQE as u64);
-        if let Err(bad) = cq.memory.buffer.write(&self.dma, at, &entry) {
+        if let Err(bad) = cq.buffer.write(&self.dma, at, &entry) {
             return self.unmapped(&format!("CQ {number:#x}"), bad.0);
         }
         let Some(cq) = self.hca.cqs.get_mut(&number) else {
@@ -221,7 +203,7 @@ impl Function {
             let own = cq.uar;
             return refuse!(self, "CQ {number:#x} is armed by UAR {uar}, and has {own}");
         }
-        let (_, record) = self.record(cq.memory.dbr);
+        let (_, record) = self.record(cq.dbr);
         if (record ^ value) & !SEQUENCE != 0 {
             // Not `refused:`, as it may be in order: the driver has armed again meanwhile, and the
             // doorbell of that is on its way.

@@ -8,7 +8,6 @@ use crate::cq::{opcode as completion, Cqe};
 use crate::dma::{gather, scatter, total};
 use crate::fabric::{Fabric, Outcome};
 use crate::function::Function;
-use crate::mkey::Access;
 use crate::port::{Gid, FULL_MEMBER};
 use crate::qp::{Qp, Service};
 use crate::refuse;
@@ -120,8 +119,8 @@ impl Fabric {
     /// Sends a datagram. It is dropped, without a word to the sender, if it cannot be delivered.
     pub fn datagram(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
         let to = Address::new(wqe.rest(CONTROL));
-        let data = match self.functions[f].data(qp, wqe, DATA, Access::LocalRead) {
-            Ok(data) => data,
+        let data = match self.functions[f].data(qp, wqe, DATA, 0..u64::MAX) {
+            Ok((data, _)) => data,
             Err(error) => return self.local_denied(f, qp, error, 1),
         };
         let len = total(&data);

@@ -32,7 +32,7 @@ pub struct Permission {
 
 struct Range {
     len: u64,
-    memory: Rc<Mapping>,
+    memory: Mapping,
     /// The offset of its first byte in the file.
     offset: u64,
     backing: Rc<Backing>,
@@ -51,8 +51,7 @@ pub enum Place {
 /// Bytes that are next to each other in one mapping.
 #[derive(Clone)]
 pub struct Span {
-    memory: Rc<Mapping>,
-    backing: Rc<Backing>,
+    range: Rc<Range>,
     at: usize,
     len: usize,
 }
@@ -77,7 +76,7 @@ pub struct Unmapped(pub u64);
 pub struct Dma {
     /// Bus mastering is on: without it the function can access no memory.
     master: Cell<bool>,
-    ranges: RefCell<BTreeMap<u64, Range>>,
+    ranges: RefCell<BTreeMap<u64, Rc<Range>>>,
     backings: RefCell<Vec<Rc<Backing>>>,
 }
 
@@ -89,18 +88,17 @@ impl Dma {
     /// Maps `len` bytes of `file` at the address `at`.
     pub fn map(&self, at: u64, len: u64, file: &File, offset: u64, permission: Permission) {
         let memory = match Mapping::new(file, offset, len as usize, permission.write) {
-            Ok(memory) => Rc::new(memory),
+            Ok(memory) => memory,
             Err(e) => return error!("DMA map of {at:#x}, {len:#x} bytes: {e}"),
         };
-        let backing = self.backing(file);
         let range = Range {
             len,
             memory,
             offset,
-            backing,
+            backing: self.backing(file),
             permission,
         };
-        self.ranges.borrow_mut().insert(at, range);
+        self.ranges.borrow_mut().insert(at, range.into());
     }
 
     /// Unmaps what lies in the range. A transfer that has begun keeps the memory itself alive.
@@ -160,14 +158,9 @@ impl Dma {
         new
     }
 
-    /// Adds the memory at `at` to `spans`.
-    pub fn spans(
-        &self,
-        mut at: u64,
-        mut len: u64,
-        write: bool,
-        spans: &mut Spans,
-    ) -> Result<(), Unmapped> {
+    /// Returns the memory of `len` bytes at `at`.
+    pub fn spans(&self, mut at: u64, mut len: u64, write: bool) -> Result<Spans, Unmapped> {
+        let mut spans = Spans::new();
         if len > 0 && !self.master.get() {
             error!("DMA to {at:#x} while bus mastering is off");
             return Err(Unmapped(at));
@@ -177,35 +170,35 @@ impl Dma {
             let Some((start, range)) = ranges.range(..=at).next_back() else {
                 return Err(Unmapped(at));
             };
-            let offset = at - start;
-            let Permission {
-                read,
-                write: written,
-            } = range.permission;
-            let permitted = if write { written } else { read };
+            let (offset, permission) = (at - start, range.permission);
+            let permitted = if write {
+                permission.write
+            } else {
+                permission.read
+            };
             if offset >= range.len || !permitted {
                 return Err(Unmapped(at));
             }
             let here = len.min(range.len - offset);
-            push(spans, range, offset as usize, here as usize);
+            spans.push(Span {
+                range: range.clone(),
+                at: offset as usize,
+                len: here as usize,
+            });
             at += here;
             len -= here;
         }
-        Ok(())
+        Ok(spans)
     }
 
     pub fn read(&self, at: u64, to: &mut [u8]) -> Result<(), Unmapped> {
-        let mut spans = Spans::new();
-        self.spans(at, to.len() as u64, false, &mut spans)?;
-        gather(&spans, to);
+        gather(&self.spans(at, to.len() as u64, false)?, to);
         Ok(())
     }
 
     /// Writes bytes, the last one after all others.
     pub fn write(&self, at: u64, from: &[u8]) -> Result<(), Unmapped> {
-        let mut spans = Spans::new();
-        self.spans(at, from.len() as u64, true, &mut spans)?;
-        scatter(&spans, from);
+        scatter(&self.spans(at, from.len() as u64, true)?, from);
         Ok(())
     }
 
@@ -231,23 +224,12 @@ impl Dma {
     }
 }
 
-fn push(spans: &mut Spans, range: &Range, at: usize, len: usize) {
-    if let Some(last) = spans.last_mut() {
-        if Rc::ptr_eq(&last.memory, &range.memory) && last.at + last.len == at {
-            last.len += len;
-            return;
-        }
-    }
-    spans.push(Span {
-        memory: range.memory.clone(),
-        backing: range.backing.clone(),
-        at,
-        len,
-    });
-}
-
 pub fn total(spans: &[Span]) -> usize {
     spans.iter().map(|span| span.len).sum()
+}
+
+fn count(bytes: &Cell<u64>, more: usize) {
+    bytes.set(bytes.get() + more as u64);
 }
 
 /// Reads from `spans`, as much as they have or `to` takes.
@@ -255,8 +237,8 @@ pub fn gather(spans: &[Span], to: &mut [u8]) {
     let mut at = 0;
     for span in spans {
         let here = span.len.min(to.len() - at);
-        span.memory.read(span.at, &mut to[at..at + here]);
-        span.backing.read.set(span.backing.read.get() + here as u64);
+        span.range.memory.read(span.at, &mut to[at..at + here]);
+        count(&span.range.backing.read, here);
         at += here;
     }
 }
@@ -266,10 +248,8 @@ pub fn scatter(spans: &[Span], from: &[u8]) {
     let mut at = 0;
     for span in spans {
         let here = span.len.min(from.len() - at);
-        span.memory.write(span.at, &from[at..at + here]);
-        span.backing
-            .written
-            .set(span.backing.written.get() + here as u64);
+        span.range.memory.write(span.at, &from[at..at + here]);
+        count(&span.range.backing.written, here);
         at += here;
     }
 }
@@ -288,8 +268,8 @@ pub fn swap(spans: &[Span], change: impl Fn(u64) -> u64) -> Option<u64> {
     if span.len != 8 {
         return None;
     }
-    span.backing.written.set(span.backing.written.get() + 8);
-    span.memory.swap(span.at, change)
+    count(&span.range.backing.written, 8);
+    span.range.memory.swap(span.at, change)
 }
 
 #[cfg(test)]
@@ -353,11 +333,7 @@ pub mod tests {
     #[test]
     fn swaps_are_of_eight_aligned_bytes() {
         let dma = memory(0, 0x1000);
-        let spans = |at, len| {
-            let mut spans = Spans::new();
-            dma.spans(at, len, true, &mut spans).unwrap();
-            spans
-        };
+        let spans = |at, len| dma.spans(at, len, true).unwrap();
         assert_eq!(swap(&spans(8, 8), |old| old + 5), Some(0));
         assert_eq!(swap(&spans(8, 8), |old| old), Some(5));
         assert_eq!(swap(&spans(12, 8), |old| old), None);

@@ -4,10 +4,11 @@
 
 use crate::bits::{be64, put};
 use crate::buffer::Buffer;
-use crate::command::{Refusal, Reply, BAD_PARAM};
+use crate::command::{user, Refusal, BAD_PARAM};
 use crate::config::VECTORS;
 use crate::function::Function;
-use crate::ifc::{create_eq_in, create_eq_out, destroy_eq_in, eqc};
+use crate::ifc::{create_eq_in, eqc};
+use crate::objects::Kind;
 use crate::umem::Ring;
 use crate::{error, refuse};
 
@@ -24,8 +25,6 @@ pub mod event {
 }
 
 const EQE: u64 = 64;
-/// The number of an EQ has 8 bits in its doorbell.
-const EQS: u32 = 64;
 
 #[derive(Default)]
 pub struct Eq {
@@ -40,7 +39,7 @@ pub struct Eq {
 }
 
 impl Function {
-    pub fn create_eq(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    pub fn create_eq(&mut self, input: &[u8]) -> Result<u32, Refusal> {
         let context = create_eq_in::eq_context_entry.slice(input);
         let ring = Ring::pages(
             create_eq_in::pas.rest(input),
@@ -60,20 +59,12 @@ impl Function {
         if eq.vector >= VECTORS {
             return Err(Refusal::new(BAD_PARAM, format!("no vector {}", eq.vector)));
         }
-        let number = (1..EQS).find(|n| !self.hca.eqs.contains_key(n));
-        let number = number.ok_or(Refusal::new(BAD_PARAM, "no event queue is left"))?;
+        let number = self
+            .hca
+            .objects
+            .create(Kind::Eq, user(input), memory.uses)?;
         self.hca.eqs.insert(number, eq);
-        out.set(create_eq_out::eq_number, u64::from(number));
-        Ok(())
-    }
-
-    pub fn destroy_eq(&mut self, input: &[u8]) -> Result<(), Refusal> {
-        let number = destroy_eq_in::eq_number.get32(input);
-        if self.hca.cqs.values().any(|cq| cq.eq == number) {
-            return Err(Refusal::busy(format!("EQ {number} has completion queues")));
-        }
-        let removed = self.hca.eqs.remove(&number).map(drop);
-        removed.ok_or_else(|| Refusal::missing("EQ", number))
+        Ok(number)
     }
 
     pub fn eq_for(&self, event: u8) -> Option<u32> {

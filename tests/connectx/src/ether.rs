@@ -5,11 +5,12 @@
 //! the same places.
 
 use crate::bits::be32;
+use crate::buffer::Buffer;
 use crate::command::{user, Refusal, Reply};
 use crate::cq::{opcode, Cqe};
 use crate::function::Function;
-use crate::ifc::{create_sq_in, destroy_sq_in, modify_sq_in, op, query_sq_out, sqc, wq};
-use crate::umem::QueueMemory;
+use crate::ifc::{create_sq_in, modify_sq_in, query_sq_in, query_sq_out, sqc, wq};
+use crate::objects::Kind;
 
 const READY: u32 = 1;
 const BLOCK: u64 = 64;
@@ -17,44 +18,39 @@ const BLOCK: u64 = 64;
 /// A send queue, or a receive queue without its memory.
 #[derive(Default)]
 pub struct Queue {
-    pub memory: QueueMemory,
+    buffer: Buffer,
+    dbr: u64,
     log_size: u32,
     next: u16,
-    pub uid: u32,
     context: Vec<u8>,
 }
 
 impl Queue {
-    pub fn cq(&self) -> u32 {
+    fn cq(&self) -> u32 {
         sqc::cqn.get32(&self.context)
     }
 }
 
 impl Function {
-    pub fn create_ethernet_queue(
-        &mut self,
-        opcode: u16,
-        input: &[u8],
-        out: &mut Reply,
-    ) -> Result<(), Refusal> {
+    pub fn create_ethernet_queue(&mut self, kind: Kind, input: &[u8]) -> Result<u32, Refusal> {
         let context = create_sq_in::ctx.slice(input);
         let mut queue = Queue {
-            uid: user(input),
             context: context.to_vec(),
             ..Queue::default()
         };
-        self.cq(queue.cq())?;
-        if opcode == op::CREATE_SQ {
+        let mut uses = vec![(Kind::Cq, queue.cq())];
+        if kind == Kind::Sq {
             let place = sqc::wq.rest(context);
             let list = sqc::wq.rest(create_sq_in::ctx.rest(input)).get(wq::BYTES..);
             queue.log_size = wq::log_wq_sz.get32(place);
             let size = BLOCK << queue.log_size;
-            queue.memory = self.work_queue_memory(place, list.unwrap_or_default(), size)?;
+            let memory = self.work_queue_memory(place, list.unwrap_or_default(), size)?;
+            (queue.buffer, queue.dbr) = (memory.buffer, memory.dbr);
+            uses.extend(memory.uses);
         }
-        let number = self.queue_number();
+        let number = self.hca.objects.create(kind, user(input), uses)?;
         self.hca.ethernet.insert(number, queue);
-        out.put(8, &number.to_be_bytes());
-        Ok(())
+        Ok(number)
     }
 
     fn ethernet_queue(&mut self, number: u32) -> Result<&mut Queue, Refusal> {
@@ -72,15 +68,8 @@ impl Function {
         Ok(())
     }
 
-    pub fn destroy_ethernet_queue(&mut self, input: &[u8]) -> Result<(), Refusal> {
-        let number = destroy_sq_in::sqn.get32(input);
-        self.ethernet_queue(number)?;
-        self.hca.ethernet.remove(&number);
-        Ok(())
-    }
-
     pub fn query_ethernet_queue(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        let queue = self.ethernet_queue(destroy_sq_in::sqn.get32(input))?;
+        let queue = self.ethernet_queue(query_sq_in::sqn.get32(input))?;
         out.put(query_sq_out::sq_context.byte(), &queue.context);
         Ok(())
     }
@@ -90,12 +79,12 @@ impl Function {
         while let Some(queue) = self.hca.ethernet.get(&number) {
             let (index, cq) = (queue.next, queue.cq());
             let ready = sqc::state.get32(&queue.context) == READY;
-            if !ready || self.record(queue.memory.dbr).1 as u16 == index {
+            if !ready || self.record(queue.dbr).1 as u16 == index {
                 return;
             }
             let slot = u64::from(index) & ((1 << queue.log_size) - 1);
             let mut head = [0; 16];
-            if let Err(bad) = queue.memory.buffer.read(&self.dma, slot * BLOCK, &mut head) {
+            if let Err(bad) = queue.buffer.read(&self.dma, slot * BLOCK, &mut head) {
                 return self.unmapped(&format!("send queue {number:#x}"), bad.0);
             }
             let units = be32(&head, 4) & 0x3f;

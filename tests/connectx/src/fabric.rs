@@ -244,13 +244,7 @@ impl Fabric {
     }
 
     /// Returns the outcome of an access to memory of the requester that was denied.
-    pub fn local_denied(
-        &self,
-        f: usize,
-        qp: &Qp,
-        error: AccessError,
-        len: u64,
-    ) -> Outcome {
+    pub fn local_denied(&self, f: usize, qp: &Qp, error: AccessError, len: u64) -> Outcome {
         if let AccessError::NotPresent { key, va } = error {
             return Outcome::Fault {
                 at: f,

@@ -16,7 +16,7 @@ use crate::eq::Eq;
 use crate::ether;
 use crate::fault::Faults;
 use crate::init_segment::InitSegment;
-use crate::mkey::Mkeys;
+use crate::mkey::{Mkey, Mkeys};
 use crate::objects::{Kind, Objects};
 use crate::port::Port;
 use crate::qp::Qp;
@@ -161,38 +161,25 @@ impl Function {
     /// and in the PDs of these.
     pub fn objects_of(&self, user: impl Fn(u32) -> bool) -> Vec<String> {
         let hca = &self.hca;
-        let in_pd = |pd: u32| hca.objects.owner(Kind::Pd, pd).is_some_and(&user);
-        let keys = hca.mkeys.used().filter(|(_, m)| !m.free() && in_pd(m.pd()));
-        let qps = hca.qps.values().filter(|q| user(q.uid) || in_pd(q.pd()));
-        let srqs = hca.srqs.values().filter(|s| user(s.uid) || in_pd(s.pd));
-        let cqs = hca.cqs.values().filter(|cq| user(cq.uid));
-        let umems = hca.umems.values().filter(|umem| user(umem.uid));
-        let ethernet = hca.ethernet.values().filter(|queue| user(queue.uid));
-        let mut all = in_words(&[
-            ("memory keys", keys.count()),
-            ("queue pairs", qps.count()),
-            ("completion queues", cqs.count()),
-            ("shared receive queues", srqs.count()),
-            ("umems", umems.count()),
-            ("Ethernet queues", ethernet.count()),
-        ]);
-        all.extend(hca.objects.counts(user));
-        all
+        let of_it = |m: &Mkey| !m.free() && hca.objects.is_of(&user, m.pd());
+        let keys = hca.mkeys.used().filter(|(_, mkey)| of_it(mkey));
+        let keys = in_words("memory keys", keys.count());
+        keys.into_iter().chain(hca.objects.counts(user)).collect()
     }
 
     /// Returns where the queues of applications are, in words: the DMA addresses of the ring and of
     /// the doorbell record of each.
     pub fn queues_of_applications(&self) -> Vec<String> {
         let hca = &self.hca;
-        let cqs = hca.cqs.iter();
-        let cqs = cqs.map(|(n, cq)| ("CQ", n, cq.uid, cq.place()));
-        let qps = hca.qps.iter();
-        let qps = qps.map(|(n, qp)| ("QP", n, qp.uid, qp.place()));
-        let all = cqs.chain(qps).filter(|(_, _, uid, _)| is_application(*uid));
-        let words = all.map(|(kind, number, _, (ring, record))| {
+        let cqs = hca.cqs.iter().map(|(n, cq)| (Kind::Cq, *n, cq.place()));
+        let qps = hca.qps.iter().map(|(n, qp)| (Kind::Qp, *n, qp.place()));
+        let owner = |kind, number| hca.objects.owner(kind, number);
+        let all = cqs.chain(qps);
+        let all = all.filter(|(kind, n, _)| owner(*kind, *n).is_some_and(is_application));
+        let words = all.map(|(kind, number, (ring, record))| {
             let memory = [ring, record].map(|at| self.dma.places(at, 1)[0].to_string());
             let memory = memory.join(" ");
-            format!("{kind} {number:#x}: ring {ring:#x} record {record:#x} in {memory}")
+            format!("{kind:?} {number:#x}: ring {ring:#x} record {record:#x} in {memory}")
         });
         words.collect()
     }
@@ -201,10 +188,7 @@ impl Function {
     pub fn report_objects(&self, leak: bool) {
         let free = self.hca.mkeys.used().filter(|(_, mkey)| mkey.free());
         let mut alive = self.objects_of(|_| true);
-        alive.extend(in_words(&[
-            ("free memory keys", free.count()),
-            ("event queues", self.hca.eqs.len()),
-        ]));
+        alive.extend(in_words("free memory keys", free.count()));
         if leak && !alive.is_empty() {
             error!(self, "left at TEARDOWN_HCA: {}", alive.join(", "));
         } else {
@@ -218,11 +202,9 @@ pub fn is_application(uid: u32) -> bool {
     uid != 0 && uid != SHARED
 }
 
-/// Returns the counts that are not 0.
-fn in_words(counts: &[(&str, usize)]) -> Vec<String> {
-    let some = counts.iter().filter(|(_, count)| *count > 0);
-    some.map(|(name, count)| format!("{count} {name}"))
-        .collect()
+/// Returns the count, if it is not 0.
+fn in_words(name: &str, count: usize) -> Option<String> {
+    (count > 0).then(|| format!("{count} {name}"))
 }
 
 /// What QEMU asks for.
@@ -280,5 +262,19 @@ impl Function {
         self.reset_by("QEMU");
         self.config = Config::default();
         self.dma.set_master(false);
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::dma::tests::add;
+
+    /// Returns a function with `len` bytes of memory at `at`.
+    pub fn function(at: u64, len: u64) -> Function {
+        let function = Function::new(0, Features::default());
+        function.dma.set_master(true);
+        add(&function.dma, at, len);
+        function
     }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::bits::{be32, put};
 use crate::config::BAR0_SIZE;
 use crate::function::{Function, FIRST_UAR};
+use crate::objects::Kind;
 use crate::{error, refuse, trace};
 
 /// The firmware that is played: major, minor, subminor.
@@ -154,7 +155,7 @@ impl Function {
         if !self.hca.init.enabled() {
             return trace!(2, self, "a doorbell of a disabled interface, UAR {uar}");
         }
-        if self.hca.objects.usable_uar(uar).is_err() {
+        if self.hca.objects.usable(Kind::Uar, uar).is_err() {
             return error!(
                 self,
                 "doorbell {offset:#x} of UAR {uar}, which is not allocated"
@@ -178,25 +179,19 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caps::Features;
-    use crate::dma::tests::add;
+    use crate::function::tests::function;
 
     /// With pages of 16 KiB the driver maps four UARs at once.
     #[test]
     fn a_host_page_of_uars_is_allocated_at_once() {
-        let mut function = Function::new(0, Features::default());
+        let mut function = function(0, 0x1000);
         let mut input = vec![0; 16 + 4096];
         crate::ifc::cmd_hca_cap::log_uar_page_sz.set(&mut input[16..], 2);
         assert!(function.set_hca_cap(&input).is_ok());
-        let mut alloc = || {
-            let mut out = crate::command::Reply::new(16);
-            let done = function.basic_command(crate::ifc::op::ALLOC_UAR, &[0; 16], &mut out);
-            assert!(matches!(done, Some(Ok(()))));
-            be32(out.bytes(), 8)
-        };
+        let objects = &mut function.hca.objects;
+        let mut alloc = || objects.create(Kind::Uar, 0, vec![]).unwrap();
         assert_eq!([alloc(), alloc()], [FIRST_UAR, FIRST_UAR + 4]);
-        let objects = &function.hca.objects;
-        let there = |page: &u32| objects.usable_uar(*page).is_ok();
+        let there = |page: &u32| objects.usable(Kind::Uar, *page).is_ok();
         assert_eq!((0..=FIRST_UAR + 8).filter(there).count(), 8);
         crate::ifc::cmd_hca_cap::log_uar_page_sz.set(&mut input[16..], 5);
         assert!(function.set_hca_cap(&input).is_err());
@@ -204,10 +199,7 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_after_a_reset() {
-        let features = Features::default();
-        let mut function = Function::new(0, features);
-        function.dma.set_master(true);
-        add(&function.dma, 0, 0x1000);
+        let mut function = function(0, 0x1000);
         let interface = |function: &mut Function| {
             let mut word = [0; 4];
             function.read_register(CMDQ_ADDR_L, &mut word);

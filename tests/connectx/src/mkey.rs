@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use crate::bits::{be16, be32, be64};
 use crate::command::{Refusal, BAD_PARAM};
-use crate::dma::{Dma, Spans};
+use crate::dma::{Dma, Spans, Unmapped};
 use crate::error;
 use crate::ifc::{mkc, Field};
-use crate::objects::{lowest_free, NULL_MKEY};
+use crate::objects::NULL_MKEY;
 
 /// How deep keys may refer to keys: `max_indirection` of the capabilities.
 pub const MAX_INDIRECTION: u32 = 4;
@@ -86,6 +86,12 @@ pub enum AccessError {
     Unmapped(u64),
     /// The address of a page is not a multiple of its size.
     Alignment,
+}
+
+impl From<Unmapped> for AccessError {
+    fn from(bad: Unmapped) -> Self {
+        Self::Unmapped(bad.0)
+    }
 }
 
 /// The queue pair and protection domain that a request accesses memory for.
@@ -217,11 +223,11 @@ impl Mkey {
 
     /// Returns the page that `va` is in, and the offset in it.
     fn page(&self, va: u64) -> (u64, u64) {
-        let size = 1u64 << self.log_page().min(63);
+        let size = 1u64 << self.log_page();
         let offset = va
             .wrapping_sub(self.start())
             .wrapping_add(self.start() & (size - 1));
-        (offset >> self.log_page().min(63), offset & (size - 1))
+        (offset >> self.log_page(), offset & (size - 1))
     }
 }
 
@@ -233,7 +239,8 @@ impl Mkeys {
 
     pub fn add(&mut self, mkey: Mkey) -> u32 {
         // One that was in use is used again at once, as by firmware: the low byte tells the two apart.
-        let index = lowest_free(FIRST_INDEX, |index| self.all.contains_key(&index));
+        let free = (FIRST_INDEX..).find(|index| !self.all.contains_key(index));
+        let index = free.unwrap_or(FIRST_INDEX);
         self.all.insert(index, mkey);
         index
     }
@@ -287,23 +294,12 @@ impl Mkeys {
         all
     }
 
-    /// Adds the memory of an access to `spans`, if it is permitted.
-    pub fn translate(
-        &self,
-        dma: &Dma,
-        request: &Request,
-        spans: &mut Spans,
-    ) -> Result<(), AccessError> {
-        self.translate_deep(dma, request, spans, 0)
+    /// Returns the memory of an access, if it is permitted.
+    pub fn translate(&self, dma: &Dma, request: &Request) -> Result<Spans, AccessError> {
+        self.translate_at(dma, request, 0)
     }
 
-    fn translate_deep(
-        &self,
-        dma: &Dma,
-        request: &Request,
-        spans: &mut Spans,
-        depth: u32,
-    ) -> Result<(), AccessError> {
+    fn translate_at(&self, dma: &Dma, request: &Request, depth: u32) -> Result<Spans, AccessError> {
         let Request { key, va, len, .. } = *request;
         let writes = request.access.writes();
         if depth > MAX_INDIRECTION {
@@ -315,16 +311,15 @@ impl Mkeys {
         let mkey = self.find(key)?;
         mkey.check(request)?;
         match mkey.mode {
-            Mode::Physical => dma
-                .spans(va, len, writes, spans)
-                .map_err(|bad| AccessError::Unmapped(bad.0)),
-            Mode::Pages => pages(mkey, dma, request, spans),
+            Mode::Physical => Ok(dma.spans(va, len, writes)?),
+            Mode::Pages => pages(mkey, dma, request),
             Mode::Ranges | Mode::FixedRanges => {
                 // Only the outermost key says what the other end may do.
                 let access = match writes {
                     true => Access::LocalWrite,
                     false => Access::LocalRead,
                 };
+                let mut spans = Spans::new();
                 for (key, va, len) in ranges(mkey, va, len)? {
                     let inner = Request {
                         key,
@@ -333,41 +328,35 @@ impl Mkeys {
                         access,
                         ..*request
                     };
-                    self.translate_deep(dma, &inner, spans, depth + 1)?;
+                    spans.extend(self.translate_at(dma, &inner, depth + 1)?);
                 }
-                Ok(())
+                Ok(spans)
             }
         }
     }
 }
 
-fn pages(mkey: &Mkey, dma: &Dma, request: &Request, spans: &mut Spans) -> Result<(), AccessError> {
-    let Request {
-        key,
-        mut va,
-        mut len,
-        ..
-    } = *request;
-    let writes = request.access.writes();
+fn pages(mkey: &Mkey, dma: &Dma, request: &Request) -> Result<Spans, AccessError> {
+    let (mut va, mut len, key) = (request.va, request.len, request.key);
+    let (writes, mut spans) = (request.access.writes(), Spans::new());
     while len > 0 {
         let (page, offset) = mkey.page(va);
         let entry = be64(&mkey.table, (page as usize).saturating_mul(8));
         if entry & PRESENT == 0 || (writes && entry & WRITE == 0) {
             return Err(AccessError::NotPresent { key, va });
         }
-        let size = 1u64 << mkey.log_page().min(63);
+        let size = 1u64 << mkey.log_page();
         if entry & !PRESENT & (size - 1) != 0 {
             error!("mkey {key:#x}: {entry:#x} is no address of a page of {size:#x} bytes");
             return Err(AccessError::Alignment);
         }
         let here = len.min(size - offset);
         let address = (entry & !PRESENT) + offset;
-        dma.spans(address, here, writes, spans)
-            .map_err(|bad| AccessError::Unmapped(bad.0))?;
+        spans.extend(dma.spans(address, here, writes)?);
         va += here;
         len -= here;
     }
-    Ok(())
+    Ok(spans)
 }
 
 /// Returns the ranges of other keys that `len` bytes at `va` are made of: key, address, length.
@@ -389,7 +378,7 @@ fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, Access
             break;
         }
         let size = match mkey.mode {
-            Mode::FixedRanges => 1 << mkey.log_page().min(63),
+            Mode::FixedRanges => 1 << mkey.log_page(),
             _ => u64::from(be32(entry, 0)),
         };
         if skip >= size {

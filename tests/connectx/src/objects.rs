@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use crate::bits::be32;
 use crate::command::{user, Refusal, Reply, BAD_RES};
-use crate::config::BAR0_SIZE;
 use crate::error;
 use crate::function::{Function, FIRST_UAR};
 use crate::ifc::op::*;
@@ -33,11 +32,20 @@ pub enum Kind {
     FlowGroup,
     /// The first of those that are allocated together.
     Uar,
+    Eq,
+    Cq,
+    Qp,
+    /// A shared receive queue: an RMP.
+    Srq,
+    /// Queues of Ethernet.
+    Sq,
+    Rq,
+    Umem,
 }
 
 /// How a kind is created and destroyed. The number is in the third word of the output of the
 /// first command; where it is in the input of the second one is here.
-const PLAIN: &[(Kind, u16, u16, usize)] = &[
+const KINDS: &[(Kind, u16, u16, usize)] = &[
     (Pd, ALLOC_PD, DEALLOC_PD, 8),
     (Td, ALLOC_TRANSPORT_DOMAIN, DEALLOC_TRANSPORT_DOMAIN, 8),
     (Xrcd, ALLOC_XRCD, DEALLOC_XRCD, 8),
@@ -49,9 +57,17 @@ const PLAIN: &[(Kind, u16, u16, usize)] = &[
     (Rqt, CREATE_RQT, DESTROY_RQT, 8),
     (FlowTable, CREATE_FLOW_TABLE, DESTROY_FLOW_TABLE, 20),
     (FlowGroup, CREATE_FLOW_GROUP, DESTROY_FLOW_GROUP, 24),
+    (Uar, ALLOC_UAR, DEALLOC_UAR, 8),
+    (Eq, CREATE_EQ, DESTROY_EQ, 8),
+    (Cq, CREATE_CQ, DESTROY_CQ, 8),
+    (Qp, CREATE_QP, DESTROY_QP, 8),
+    (Srq, CREATE_RMP, DESTROY_RMP, 8),
+    (Sq, CREATE_SQ, DESTROY_SQ, 8),
+    (Rq, CREATE_RQ, DESTROY_RQ, 8),
+    (Umem, CREATE_UMEM, DESTROY_UMEM, 8),
 ];
 
-/// Commands on such an object: the number is in the third word; the output is zeros.
+/// Commands on an object: the number is in the third word; the output is zeros.
 const ON_PLAIN: &[(u16, Kind)] = &[(MODIFY_TIR, Tir), (MODIFY_RQT, Rqt)];
 
 /// Commands that have no effect that a driver could see: the output is zeros.
@@ -84,73 +100,84 @@ pub const INVALID_LKEY: u32 = 0x100;
 /// The key of memory that reads as zeros and drops what is written.
 pub const NULL_MKEY: u32 = 0x200;
 
+/// Objects that another one needs: they are not destroyed before it.
+pub type Uses = Vec<(Kind, u32)>;
+
 #[derive(Default)]
 pub struct Objects {
-    live: BTreeMap<(Kind, u32), u32>,
+    /// With the user context.
+    live: BTreeMap<(Kind, u32), (u32, Uses)>,
     /// Log base 2 of the number of UARs that a driver gets at once: of one page of its host.
-    log_uars: u32,
+    pub log_uars: u32,
 }
 
 impl Objects {
     pub fn owner(&self, kind: Kind, number: u32) -> Option<u32> {
-        self.live.get(&(kind, number)).copied()
+        self.live.get(&(kind, number)).map(|(uid, _)| *uid)
     }
 
+    /// Fails unless the object is there; as a UAR counts one that is allocated together with it.
     pub fn usable(&self, kind: Kind, number: u32) -> Result<(), Refusal> {
-        let owner = self.owner(kind, number).map(drop);
+        let first = match kind {
+            Uar => number >> self.log_uars << self.log_uars,
+            _ => number,
+        };
+        let owner = self.owner(kind, first).map(drop);
         owner.ok_or_else(|| Refusal::missing(&format!("{kind:?}"), number))
     }
 
-    /// Fails unless a UAR is allocated, or one that is allocated together with it.
-    pub fn usable_uar(&self, page: u32) -> Result<(), Refusal> {
-        self.usable(Uar, page >> self.log_uars << self.log_uars)
-    }
-
-    /// Sets how many UARs a driver gets at once, as a log base 2.
-    pub fn set_log_uars(&mut self, log: u32) {
-        self.log_uars = log;
-    }
-
-    /// Returns how many objects of each kind there are, of the user contexts that `of` accepts.
+    /// Returns how many objects of each kind there are, of the user contexts that `of` accepts, and
+    /// in the PDs of these.
     pub fn counts(&self, of: impl Fn(u32) -> bool) -> Vec<String> {
+        let in_pd = |(kind, number): &(Kind, u32)| *kind == Pd && self.is_of(&of, *number);
         let mut counts = BTreeMap::new();
-        for ((kind, _), _) in self.live.iter().filter(|(_, owner)| of(**owner)) {
-            *counts.entry(*kind).or_insert(0) += 1;
+        for ((kind, _), (uid, uses)) in &self.live {
+            if of(*uid) || uses.iter().any(in_pd) {
+                *counts.entry(*kind).or_insert(0) += 1;
+            }
         }
         let word = |(kind, count)| format!("{count} {kind:?}");
         counts.iter().map(word).collect()
     }
 
-    fn create(&mut self, kind: Kind, uid: u32) -> u32 {
-        let first = match kind {
-            UserContext | QCounter => 1,
-            _ => 0x10,
+    /// Returns whether a PD is of a user context that `of` accepts.
+    pub fn is_of(&self, of: impl Fn(u32) -> bool, pd: u32) -> bool {
+        self.owner(Pd, pd).is_some_and(of)
+    }
+
+    /// Creates an object, if those are there that it uses; returns its number.
+    pub fn create(&mut self, kind: Kind, uid: u32, uses: Uses) -> Result<u32, Refusal> {
+        for (kind, number) in &uses {
+            self.usable(*kind, *number)?;
+        }
+        // All numbers of queues are different.
+        let (first, step) = match kind {
+            UserContext | QCounter | Eq => (1, 1),
+            Uar => (FIRST_UAR, 1 << self.log_uars),
+            Qp => (0x100, 1),
+            Srq => (0x10_0000, 1),
+            Sq => (0x20_0000, 1),
+            Rq => (0x30_0000, 1),
+            _ => (0x10, 1),
         };
-        let number = lowest_free(first, |number| self.live.contains_key(&(kind, number)));
-        self.live.insert((kind, number), uid);
-        number
+        let mut numbers = (first..).step_by(step);
+        let free = numbers.find(|number| self.owner(kind, *number).is_none());
+        let number = free.ok_or(Refusal::new(BAD_RES, "no number is left"))?;
+        self.live.insert((kind, number), (uid, uses));
+        Ok(number)
     }
 
     fn destroy(&mut self, kind: Kind, number: u32) -> Result<(), Refusal> {
-        self.usable(kind, number)?;
-        self.live.remove(&(kind, number));
-        Ok(())
+        let object = (kind, number);
+        if self.live.values().any(|(_, uses)| uses.contains(&object)) {
+            return Err(Refusal::busy(format!("{kind:?} {number:#x} is in use")));
+        }
+        let gone = self.live.remove(&object).map(drop);
+        gone.ok_or_else(|| Refusal::missing(&format!("{kind:?}"), number))
     }
-}
-
-/// Returns the lowest number that is not used: numbers are given out again at once.
-pub fn lowest_free(first: u32, used: impl Fn(u32) -> bool) -> u32 {
-    (first..).find(|number| !used(*number)).unwrap_or(first)
 }
 
 impl Function {
-    pub fn queue_number(&self) -> u32 {
-        let hca = &self.hca;
-        lowest_free(0x100, |n| {
-            hca.qps.contains_key(&n) || hca.srqs.contains_key(&n) || hca.ethernet.contains_key(&n)
-        })
-    }
-
     /// Executes a command of the tables above, or one that is about the function as a whole.
     /// Returns `None` if it is not one.
     pub fn basic_command(
@@ -159,15 +186,15 @@ impl Function {
         input: &[u8],
         out: &mut Reply,
     ) -> Option<Result<(), Refusal>> {
-        let (uid, number) = (user(input), be32(input, 8) & 0xff_ffff);
-        for (kind, create, destroy, at) in PLAIN {
+        let number = be32(input, 8) & 0xff_ffff;
+        for (kind, create, destroy, at) in KINDS {
             if opcode == *create {
-                let number = self.hca.objects.create(*kind, uid);
-                out.put(8, &number.to_be_bytes());
-                return Some(Ok(()));
+                let made = self.create(*kind, input);
+                let answer = |number: u32| out.put(8, &number.to_be_bytes());
+                return Some(made.map(answer));
             }
             if opcode == *destroy {
-                return Some(self.destroy_plain(*kind, be32(input, *at) & 0xff_ffff));
+                return Some(self.destroy(*kind, be32(input, *at) & 0xff_ffff));
             }
         }
         if let Some((_, kind)) = ON_PLAIN.iter().find(|(on, _)| *on == opcode) {
@@ -202,15 +229,32 @@ impl Function {
                 }
                 Ok(())
             }
-            ALLOC_UAR => self.alloc_uar(uid, out),
-            DEALLOC_UAR => self.hca.objects.destroy(Uar, number),
             _ => return None,
         })
     }
 
-    fn destroy_plain(&mut self, kind: Kind, number: u32) -> Result<(), Refusal> {
-        if kind == Pd && self.pd_in_use(number) {
-            return Err(Refusal::busy(format!("PD {number:#x} is in use")));
+    fn create(&mut self, kind: Kind, input: &[u8]) -> Result<u32, Refusal> {
+        match kind {
+            Eq => self.create_eq(input),
+            Cq => self.create_cq(input),
+            Qp => self.create_qp(input),
+            Srq => self.create_rmp(input),
+            Sq | Rq => self.create_ethernet_queue(kind, input),
+            Umem => self.create_umem(input),
+            _ => self.hca.objects.create(kind, user(input), Uses::new()),
+        }
+    }
+
+    pub fn destroy(&mut self, kind: Kind, number: u32) -> Result<(), Refusal> {
+        let hca = &mut self.hca;
+        let in_key = match kind {
+            Pd => hca.mkeys.used().any(|(_, mkey)| mkey.pd() == number),
+            Umem => hca.mkeys.used().any(|(_, mkey)| mkey.umem == Some(number)),
+            _ => false,
+        };
+        if in_key {
+            let why = format!("{kind:?} {number:#x} has memory keys");
+            return Err(Refusal::busy(why));
         }
         // A driver must not: no command could destroy the objects any more.
         let left = match kind {
@@ -222,24 +266,20 @@ impl Function {
             error!(self, "{why}");
             return Err(Refusal::busy(why));
         }
-        self.hca.objects.destroy(kind, number)
-    }
-
-    fn pd_in_use(&self, pd: u32) -> bool {
-        let hca = &self.hca;
-        hca.qps.values().any(|qp| qp.pd() == pd)
-            || hca.srqs.values().any(|srq| srq.pd == pd)
-            || hca.mkeys.used().any(|(_, mkey)| mkey.pd() == pd)
-    }
-
-    fn alloc_uar(&mut self, uid: u32, out: &mut Reply) -> Result<(), Refusal> {
-        let pages = (BAR0_SIZE / 4096) as u32;
-        let step = 1 << self.hca.objects.log_uars;
-        let mut all = (FIRST_UAR..pages).step_by(step);
-        let free = all.find(|page| self.hca.objects.owner(Uar, *page).is_none());
-        let page = free.ok_or(Refusal::new(BAD_RES, "no UAR is left"))?;
-        self.hca.objects.live.insert((Uar, page), uid);
-        out.put(8, &page.to_be_bytes());
+        let hca = &mut self.hca;
+        hca.objects.destroy(kind, number)?;
+        match kind {
+            Eq => drop(hca.eqs.remove(&number)),
+            Cq => drop(hca.cqs.remove(&number)),
+            Srq => drop(hca.srqs.remove(&number)),
+            Sq | Rq => drop(hca.ethernet.remove(&number)),
+            Umem => drop(hca.umems.remove(&number)),
+            Qp => {
+                self.forget_work(number);
+                self.hca.qps.remove(&number);
+            }
+            _ => {}
+        }
         Ok(())
     }
 }

@@ -8,9 +8,7 @@ use crate::bits::be32;
 use crate::buffer::Buffer;
 use crate::command::{user, Refusal, Reply, BAD_PARAM};
 use crate::function::Function;
-use crate::ifc::{
-    create_qp_in, create_qp_out, destroy_qp_in, qpc, query_qp_in, query_qp_out, Field,
-};
+use crate::ifc::{create_qp_in, qpc, query_qp_in, query_qp_out, Field};
 use crate::objects::Kind;
 use crate::transport::Message;
 use crate::umem::Ring as Place;
@@ -80,8 +78,6 @@ pub struct Qp {
     pub message: Message,
     pub dbr: u64,
     uar: u32,
-    pub uid: u32,
-    pub umems: Vec<u32>,
 }
 
 impl Qp {
@@ -100,10 +96,6 @@ impl Qp {
     /// Returns how many bytes a packet has at most.
     pub fn mtu(&self) -> u64 {
         128 << self.get(qpc::mtu)
-    }
-
-    pub fn uses_cq(&self, cq: u32) -> bool {
-        self.get(qpc::cqn_snd) == cq || self.get(qpc::cqn_rcv) == cq
     }
 
     /// Returns the DMA addresses of the rings, of which the receive ring comes first, and of the
@@ -127,7 +119,7 @@ impl Qp {
 }
 
 impl Function {
-    pub fn create_qp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    pub fn create_qp(&mut self, input: &[u8]) -> Result<u32, Refusal> {
         let mut context = create_qp_in::qpc.slice(input).to_vec();
         context.resize(qpc::BYTES, 0);
         let service = match qpc::st.get(&context) {
@@ -168,14 +160,11 @@ impl Function {
         };
         let memory = self.queue_memory(ring, record, receives + sends)?;
         let buffer = memory.buffer;
-        let number = self.queue_number();
+        let mut uses = memory.uses;
         let mut qp = Qp {
-            number,
             service,
             dbr: memory.dbr,
             uar: get(qpc::uar_page),
-            uid: user(input),
-            umems: memory.umems,
             ..Qp::default()
         };
         let ring = |offset, field, stride| Ring {
@@ -192,38 +181,26 @@ impl Function {
         if sends > 0 {
             qp.send = ring(receives, qpc::log_sq_size, BLOCK);
         }
-        self.qp_resources(&qp, &context)?;
+        if sends > 0 {
+            self.hca.objects.usable(Kind::Uar, qp.uar)?;
+        }
+        if !matches!(service, Service::Umr | Service::Xrc) {
+            uses.push((Kind::Pd, get(qpc::pd)));
+        }
+        if service != Service::Xrc {
+            uses.extend(qp.srq.map(|srq| (Kind::Srq, srq)));
+        }
+        let cqs = [get(qpc::cqn_snd), get(qpc::cqn_rcv)];
+        uses.extend(
+            cqs.map(|cq| (Kind::Cq, cq))
+                .iter()
+                .filter(|(_, cq)| *cq != 0),
+        );
+        qp.number = self.hca.objects.create(Kind::Qp, user(input), uses)?;
+        let number = qp.number;
         qp.context = context;
         self.hca.qps.insert(number, qp);
-        out.set(create_qp_out::qpn, u64::from(number));
-        Ok(())
-    }
-
-    fn qp_resources(&self, qp: &Qp, context: &[u8]) -> Result<(), Refusal> {
-        if !matches!(qp.service, Service::Umr | Service::Xrc) {
-            self.hca.objects.usable(Kind::Pd, qpc::pd.get32(context))?;
-        }
-        if let Some(srq) = qp.srq.filter(|_| qp.service != Service::Xrc) {
-            self.srq(srq)?;
-        }
-        for field in [qpc::cqn_snd, qpc::cqn_rcv] {
-            let cq = field.get32(context);
-            if cq != 0 {
-                self.cq(cq)?;
-            }
-        }
-        if qp.send.stride != 0 {
-            self.hca.objects.usable_uar(qp.uar)?;
-        }
-        Ok(())
-    }
-
-    pub fn destroy_qp(&mut self, input: &[u8]) -> Result<(), Refusal> {
-        let number = destroy_qp_in::qpn.get32(input);
-        self.qp(number)?;
-        self.forget_work(number);
-        self.hca.qps.remove(&number);
-        Ok(())
+        Ok(number)
     }
 
     pub fn query_qp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {

@@ -61,8 +61,8 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caps::Features;
-    use crate::dma::tests::{add, add_file, ALL};
+    use crate::dma::tests::{add_file, ALL};
+    use crate::function::tests::function;
     use crate::ifc::mkc;
     use crate::log;
     use crate::mkey::{tests::mkey, Mkey};
@@ -71,10 +71,8 @@ mod tests {
 
     /// Returns a function with memory at 0x10000 and a BAR, and the index of a key of 0x1800 bytes
     /// at offset 0x800 of its pages.
-    fn function(table: &[u64]) -> (Function, u32) {
-        let mut function = Function::new(0, Features::default());
-        function.dma.set_master(true);
-        add(&function.dma, 0x10000, 0x2000);
+    fn setup(table: &[u64]) -> (Function, u32) {
+        let mut function = function(0x10000, 0x2000);
         add_file(&function.dma, BAR, 0x2000, "bar", ALL);
         let index = function.hca.mkeys.add(mkey(0x7f00_0800, 0x1800, 12, table));
         (function, index)
@@ -89,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_key_with_a_present_entry_reaches_the_memory() {
-        let (mut function, index) = function(&[0x10003, BAR | 0x1003, BAR | 3]);
+        let (mut function, index) = setup(&[0x10003, BAR | 0x1003, BAR | 3]);
         let bar = bar(&function);
         let key = index << 8 | 0x42;
         assert_eq!(
@@ -118,7 +116,7 @@ mod tests {
     #[test]
     fn the_mapping_says_what_an_address_is() {
         // As behind an IOMMU: the address is not that of the BAR.
-        let (mut function, _) = function(&[0x10003, 0x11003]);
+        let (mut function, _) = setup(&[0x10003, 0x11003]);
         let bar = bar(&function);
         assert_eq!(function.reaches(&bar), Ok(()));
         function.dma_unmap(0x11000, 0x1000, false);
@@ -127,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_is_unmapped_has_no_translation_left() {
-        let (mut function, index) = function(&[BAR | 3, 0x10003]);
+        let (mut function, index) = setup(&[BAR | 3, 0x10003]);
         let before = log::errors_of_thread();
         function.check_unmap(BAR + 0x2000, 0x1000);
         // The key begins in the middle of the page.

@@ -12,7 +12,7 @@ use crate::ifc::qpc;
 use crate::mkey::{Access, AccessError, Requester};
 use crate::objects::INVALID_LKEY;
 use crate::qp::{Qp, State};
-use crate::wqe::{pointer, Next};
+use crate::wqe::{pointed, Next};
 
 /// Flushed, as the queue pair is in error.
 pub const FLUSHED: u8 = 0x05;
@@ -65,12 +65,12 @@ impl Function {
 
     fn next_shared(&self, qp: &Qp, number: u32) -> Option<Receive> {
         let srq = self.hca.srqs.get(&number)?;
-        if self.record(srq.memory.dbr).0 as u16 == srq.taken {
+        if self.record(srq.dbr).0 as u16 == srq.taken {
             return None;
         }
         let slot = u64::from(srq.head) & ((1 << srq.log_size) - 1);
         let mut entry = vec![0; srq.stride as usize];
-        let buffer = &srq.memory.buffer;
+        let buffer = &srq.buffer;
         if let Err(bad) = buffer.read(&self.dma, slot * srq.stride, &mut entry) {
             self.unmapped(&format!("SRQ {number:#x}"), bad.0);
             return None;
@@ -96,8 +96,8 @@ impl Function {
             if total(&spans) >= wanted || be32(segment, 4) == INVALID_LKEY {
                 break;
             }
-            let request = pointer(segment).request(Access::LocalWrite, receive.requester);
-            self.hca.mkeys.translate(&self.dma, &request, &mut spans)?;
+            let request = pointed(segment, Access::LocalWrite, receive.requester);
+            spans.extend(self.translate(&request)?);
         }
         Ok(spans)
     }

@@ -4,18 +4,19 @@
 //! or the entries of a cyclic RMP follow each other.
 
 use crate::bits::be16;
+use crate::buffer::Buffer;
 use crate::command::{user, Refusal, Reply, BAD_PARAM};
 use crate::function::Function;
-use crate::ifc::{create_rmp_in, destroy_rmp_in, query_rmp_out, rmpc, wq};
+use crate::ifc::{create_rmp_in, query_rmp_in, query_rmp_out, rmpc, wq};
 use crate::objects::Kind;
-use crate::umem::QueueMemory;
 
 /// The types of the work queue of an RMP.
 const LIST: u64 = 0;
 const CYCLIC: u64 = 1;
 
 pub struct Srq {
-    pub memory: QueueMemory,
+    pub buffer: Buffer,
+    pub dbr: u64,
     pub log_size: u32,
     pub stride: u64,
     /// The index of the next entry.
@@ -24,7 +25,6 @@ pub struct Srq {
     pub taken: u16,
     cyclic: bool,
     pub pd: u32,
-    pub uid: u32,
     context: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ impl Srq {
 }
 
 impl Function {
-    pub fn create_rmp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    pub fn create_rmp(&mut self, input: &[u8]) -> Result<u32, Refusal> {
         let context = create_rmp_in::ctx.slice(input);
         let queue = rmpc::wq.rest(context);
         let kind = wq::wq_type.get(queue);
@@ -53,42 +53,29 @@ impl Function {
         let log_size = wq::log_wq_sz.get32(queue);
         let stride = 1 << wq::log_wq_stride.get32(queue);
         let memory = self.work_queue_memory(queue, list, stride << log_size)?;
+        let mut uses = memory.uses;
         let srq = Srq {
-            memory,
+            buffer: memory.buffer,
+            dbr: memory.dbr,
             log_size,
             stride,
             head: 0,
             taken: 0,
             cyclic: kind == CYCLIC,
             pd: wq::pd.get32(queue),
-            uid: user(input),
             context: context.to_vec(),
         };
-        self.hca.objects.usable(Kind::Pd, srq.pd)?;
-        let number = self.queue_number();
+        uses.push((Kind::Pd, srq.pd));
+        let number = self.hca.objects.create(Kind::Srq, user(input), uses)?;
         self.hca.srqs.insert(number, srq);
-        out.put(8, &number.to_be_bytes());
-        Ok(())
-    }
-
-    pub fn destroy_rmp(&mut self, input: &[u8]) -> Result<(), Refusal> {
-        let number = destroy_rmp_in::rmpn.get32(input);
-        self.srq(number)?;
-        if self.hca.qps.values().any(|qp| qp.srq == Some(number)) {
-            return Err(Refusal::busy(format!("SRQ {number:#x} has queue pairs")));
-        }
-        self.hca.srqs.remove(&number);
-        Ok(())
+        Ok(number)
     }
 
     pub fn query_rmp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
-        let srq = self.srq(destroy_rmp_in::rmpn.get32(input))?;
+        let number = query_rmp_in::rmpn.get32(input);
+        let srq = self.hca.srqs.get(&number);
+        let srq = srq.ok_or_else(|| Refusal::missing("SRQ", number))?;
         out.put(query_rmp_out::rmp_context.byte(), &srq.context);
         Ok(())
-    }
-
-    pub(crate) fn srq(&self, number: u32) -> Result<&Srq, Refusal> {
-        let srq = self.hca.srqs.get(&number);
-        srq.ok_or_else(|| Refusal::missing("SRQ", number))
     }
 }

@@ -5,7 +5,7 @@
 //! RDMA goes packet by packet: the addresses of a packet are translated when it is its turn, and
 //! between two packets all others have theirs. Other messages are carried out at once.
 
-use crate::bits::be64;
+use crate::bits::{be32, be64};
 use crate::cq::{opcode as completion, Cqe};
 use crate::dma::{copy, scatter, swap, total, Spans};
 use crate::eq::event;
@@ -112,13 +112,8 @@ impl Fabric {
     fn fly(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer, flight: Flight) {
         let (_, key) = remote(wqe.rest(SEGMENT));
         let there = self.functions[peer.g].hca.mkeys.below(key);
-        let here = wqe
-            .rest(2 * SEGMENT)
-            .chunks_exact(SEGMENT)
-            .flat_map(|segment| {
-                let pointer = crate::wqe::pointer(segment);
-                self.functions[f].hca.mkeys.below(pointer.key)
-            });
+        let segments = wqe.rest(2 * SEGMENT).chunks_exact(SEGMENT);
+        let here = segments.flat_map(|to| self.functions[f].hca.mkeys.below(be32(to, 4)));
         let here: Vec<u32> = here.collect();
         for (g, keys) in [(peer.g, there), (f, here)] {
             let of = keys.into_iter().map(|key| (key, (f, qp.number)));
@@ -184,9 +179,8 @@ impl Fabric {
             let why = format!("no {access:?} is permitted");
             return Err(self.nak(peer, syndrome::REMOTE_ACCESS, why));
         }
-        let mut spans = Spans::new();
         if len == 0 {
-            return Ok(spans);
+            return Ok(Spans::new());
         }
         let part = Request {
             key,
@@ -196,10 +190,9 @@ impl Fabric {
             requester,
         };
         let all = Request { len: whole, ..part };
-        let mkeys = &function.hca.mkeys;
-        let translated = mkeys.check(&all);
-        match translated.and_then(|()| mkeys.translate(&function.dma, &part, &mut spans)) {
-            Ok(()) => Ok(spans),
+        let permitted = function.hca.mkeys.check(&all);
+        match permitted.and_then(|()| function.translate(&part)) {
+            Ok(spans) => Ok(spans),
             Err(AccessError::NotPresent { key: below, va: at }) => {
                 let missing = Missing {
                     key: below,
@@ -275,8 +268,8 @@ impl Fabric {
     }
 
     fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
-        let data = match self.functions[f].data(qp, wqe, SEGMENT, Access::LocalRead) {
-            Ok(data) => data,
+        let data = match self.functions[f].data(qp, wqe, SEGMENT, 0..u64::MAX) {
+            Ok((data, _)) => data,
             Err(error) => return self.local_denied(f, qp, error, 1),
         };
         let len = total(&data);
@@ -315,9 +308,9 @@ impl Fabric {
 
     /// Carries out the next packet of an RDMA WRITE or READ.
     fn rdma(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
-        let (local, access) = match wqe.opcode {
-            opcode::READ => (Access::LocalWrite, Access::RemoteRead),
-            _ => (Access::LocalRead, Access::RemoteWrite),
+        let access = match wqe.opcode {
+            opcode::READ => Access::RemoteRead,
+            _ => Access::RemoteWrite,
         };
         let (done, mtu) = (qp.message.done, qp.mtu());
         if let Some(flight) = &qp.message.flight {
@@ -327,7 +320,7 @@ impl Fabric {
             copy(&flight.to, &flight.from);
             return self.packet_done(f, qp, wqe, peer, flight.bytes);
         }
-        let data = self.functions[f].part(qp, wqe, 2 * SEGMENT, local, done..done + mtu);
+        let data = self.functions[f].data(qp, wqe, 2 * SEGMENT, done..done + mtu);
         let (data, len) = match data {
             Ok(data) => data,
             Err(error) => return self.local_denied(f, qp, error, 1),
@@ -394,7 +387,7 @@ impl Fabric {
     }
 
     fn atomic(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
-        let room = match self.functions[f].part(qp, wqe, 3 * SEGMENT, Access::LocalWrite, 0..8) {
+        let room = match self.functions[f].data(qp, wqe, 3 * SEGMENT, 0..8) {
             Ok((room, _)) => room,
             Err(error) => return self.local_denied(f, qp, error, 8),
         };

@@ -4,10 +4,10 @@
 //! the memory of a queue is: in such umems, or in pages that the driver lists.
 
 use crate::buffer::Buffer;
-use crate::command::{user, Refusal, Reply, BAD_PARAM};
+use crate::command::{user, Refusal, BAD_PARAM};
 use crate::function::Function;
-use crate::ifc::{create_umem_in, create_umem_out, destroy_umem_in, umem, wq};
-use crate::objects::lowest_free;
+use crate::ifc::{create_umem_in, umem, wq};
+use crate::objects::{Kind, Uses};
 
 /// The first page list entry, after the head of the umem.
 const LIST: usize = 32;
@@ -22,7 +22,6 @@ pub struct Umem {
     buffer: Buffer,
     /// The device may write to all of it.
     writable: bool,
-    pub uid: u32,
 }
 
 impl Umem {
@@ -66,11 +65,11 @@ pub struct QueueMemory {
     /// The DMA address of the doorbell record.
     pub dbr: u64,
     /// The umems that these are in.
-    pub umems: Vec<u32>,
+    pub uses: Uses,
 }
 
 impl Function {
-    pub fn create_umem(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    pub fn create_umem(&mut self, input: &[u8]) -> Result<u32, Refusal> {
         let context = create_umem_in::umem.rest(input);
         let count = umem::num_of_mtt.get(context) as usize;
         let list = context.get(LIST..LIST.saturating_add(count.saturating_mul(8)));
@@ -80,33 +79,15 @@ impl Function {
         let new = Umem {
             buffer: Buffer::new(list, log_page, offset),
             writable: list.chunks_exact(8).all(|entry| entry[7] & WRITE != 0),
-            uid: user(input),
         };
         if !new.buffer.holds(1) {
             let why = format!("offset {offset:#x} in {count} pages of 2^{log_page} bytes");
             return Err(Refusal::new(BAD_PARAM, why));
         }
-        let number = lowest_free(0x10, |n| self.hca.umems.contains_key(&n));
+        let uses = Uses::new();
+        let number = self.hca.objects.create(Kind::Umem, user(input), uses)?;
         self.hca.umems.insert(number, new);
-        out.set(create_umem_out::umem_id, u64::from(number));
-        Ok(())
-    }
-
-    pub fn destroy_umem(&mut self, input: &[u8]) -> Result<(), Refusal> {
-        let number = destroy_umem_in::umem_id.get32(input);
-        self.umem(number)?;
-        let hca = &self.hca;
-        let uses = |umems: &[u32]| umems.contains(&number);
-        if hca.cqs.values().any(|cq| uses(&cq.memory.umems))
-            || hca.qps.values().any(|qp| uses(&qp.umems))
-            || hca.srqs.values().any(|srq| uses(&srq.memory.umems))
-            || hca.ethernet.values().any(|queue| uses(&queue.memory.umems))
-            || hca.mkeys.used().any(|(_, mkey)| mkey.umem == Some(number))
-        {
-            return Err(Refusal::busy(format!("umem {number:#x} is in use")));
-        }
-        self.hca.umems.remove(&number);
-        Ok(())
+        Ok(number)
     }
 
     fn umem(&self, id: u32) -> Result<&Umem, Refusal> {
@@ -156,7 +137,7 @@ impl Function {
         record: Record,
         size: u64,
     ) -> Result<QueueMemory, Refusal> {
-        let mut umems = Vec::new();
+        let mut uses = Uses::new();
         let buffer = match ring {
             Ring::Pages {
                 list,
@@ -164,7 +145,7 @@ impl Function {
                 offset,
             } => Buffer::new(list, log_page, offset),
             Ring::Umem { id, offset } => {
-                umems.push(id);
+                uses.push((Kind::Umem, id));
                 self.umem_part(id, (offset, 1), RING_ALIGNMENT)?
             }
         };
@@ -174,12 +155,12 @@ impl Function {
         let dbr = match record {
             (None, at) => at,
             (Some(id), offset) => {
-                umems.push(id);
+                uses.push((Kind::Umem, id));
                 let part = self.umem_part(id, (offset, RECORD), RECORD)?;
                 part.address(0)
             }
         };
-        Ok(QueueMemory { buffer, dbr, umems })
+        Ok(QueueMemory { buffer, dbr, uses })
     }
 
     /// Returns the memory of a queue that the context `queue`, a `wq`, describes. `list` has the pages

@@ -8,7 +8,7 @@ use crate::function::Function;
 use crate::ifc::{mkc, Field};
 use crate::mkey::{Access, AccessError};
 use crate::qp::{Qp, Service};
-use crate::wqe::{pointer, Wqe};
+use crate::wqe::{pointed, Wqe};
 
 const CONTROL: usize = 16;
 const CONTEXT: usize = CONTROL + 48;
@@ -162,10 +162,8 @@ impl Function {
         let Some(segment) = wqe.bytes.get(LIST..LIST + 16) else {
             return Err(Failure::Bind("there is no list".into()));
         };
-        let mut spans = Vec::new();
-        let pointer = pointer(segment);
-        self.pointed(qp, &pointer, Access::LocalRead, &mut spans)
-            .map_err(Failure::List)?;
+        let spans = self.translate(&pointed(segment, Access::LocalRead, qp.requester()));
+        let spans = spans.map_err(Failure::List)?;
         if total(&spans) < len {
             let why = format!("the list has {} bytes, not {len}", total(&spans));
             return Err(Failure::Bind(why));

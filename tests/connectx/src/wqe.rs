@@ -2,9 +2,11 @@
 
 //! Work requests of a send queue: how they are read from it, and what they are made of.
 
+use std::ops::Range;
+
 use crate::bits::{be32, be64};
 use crate::cq::Cqe;
-use crate::dma::{Spans, Unmapped};
+use crate::dma::{gather, Spans, Unmapped};
 use crate::function::Function;
 use crate::ifc::qpc;
 use crate::mkey::{Access, AccessError, Request, Requester};
@@ -38,27 +40,6 @@ pub struct Wqe {
     pub signaled: bool,
     /// How many blocks of the queue it has.
     pub blocks: u16,
-}
-
-/// A pointer to memory of the requester.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pointer {
-    pub len: u64,
-    pub key: u32,
-    pub va: u64,
-}
-
-impl Pointer {
-    pub fn request(&self, access: Access, requester: Requester) -> Request {
-        let Self { len, key, va } = *self;
-        Request {
-            key,
-            va,
-            len,
-            access,
-            requester,
-        }
-    }
 }
 
 /// What comes next in a send queue.
@@ -111,34 +92,27 @@ impl Wqe {
     }
 }
 
-/// Reads the ring, which may end in the middle of a work request.
-fn read(function: &Function, qp: &Qp, at: u16, len: usize) -> Result<Vec<u8>, Unmapped> {
+/// Returns the memory of the ring from byte `at` on, round its end.
+fn ring(function: &Function, qp: &Qp, mut at: u64, mut len: u64) -> Result<Spans, Unmapped> {
+    let size = BLOCK << qp.send.log_size;
     let mut spans = Spans::new();
-    ring_spans(function, qp, u64::from(at) * BLOCK, len as u64, &mut spans)?;
-    let mut bytes = vec![0; len];
-    crate::dma::gather(&spans, &mut bytes);
-    Ok(bytes)
+    while len > 0 {
+        at &= size - 1;
+        let here = len.min(size - at);
+        spans.extend(qp.send.buffer.spans(&function.dma, at, here, false)?);
+        at += here;
+        len -= here;
+    }
+    Ok(spans)
 }
 
-/// Adds the memory of the ring from byte `at` on, round its end.
-fn ring_spans(
-    function: &Function,
-    qp: &Qp,
-    at: u64,
-    mut len: u64,
-    spans: &mut Spans,
-) -> Result<(), Unmapped> {
-    let size = BLOCK << qp.send.log_size;
-    let mut at = at & (size - 1);
-    while len > 0 {
-        let here = len.min(size - at);
-        qp.send
-            .buffer
-            .spans(&function.dma, at, here, false, spans)?;
-        len -= here;
-        at = 0;
-    }
-    Ok(())
+fn read(function: &Function, qp: &Qp, at: u16, len: usize) -> Result<Vec<u8>, Unmapped> {
+    let mut bytes = vec![0; len];
+    gather(
+        &ring(function, qp, u64::from(at) * BLOCK, len as u64)?,
+        &mut bytes,
+    );
+    Ok(bytes)
 }
 
 impl Function {
@@ -170,72 +144,53 @@ impl Function {
         Next::Work(wqe)
     }
 
-    /// Returns the memory of the data that a work request points to, or has in itself, from the
-    /// segment at byte `at` on.
+    /// Returns the memory of `part` of the data that a work request points to, or has in itself, from the
+    /// segment at byte `at` on; and the length of all the data.
     pub fn data(
         &self,
         qp: &Qp,
         wqe: &Wqe,
-        at: usize,
-        access: Access,
-    ) -> Result<Spans, AccessError> {
-        self.part(qp, wqe, at, access, 0..u64::MAX)
-            .map(|(spans, _)| spans)
-    }
-
-    /// Returns the same for these bytes of the data alone, and the length of all of it.
-    pub fn part(
-        &self,
-        qp: &Qp,
-        wqe: &Wqe,
         mut at: usize,
-        access: Access,
-        part: std::ops::Range<u64>,
+        part: Range<u64>,
     ) -> Result<(Spans, u64), AccessError> {
+        let access = match wqe.opcode {
+            opcode::READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD => Access::LocalWrite,
+            _ => Access::LocalRead,
+        };
         let (mut spans, mut before) = (Spans::new(), 0);
         while at + 4 <= wqe.bytes.len() {
+            let mut request = pointed(&wqe.bytes[at..], access, qp.requester());
             let count = be32(&wqe.bytes, at);
             let inline = count & INLINE != 0;
-            let pointer = pointer(&wqe.bytes[at..]);
             let len = match inline {
                 true => u64::from(count & !INLINE),
-                false => pointer.len,
+                false => request.len,
             };
             let first = part.start.clamp(before, before + len) - before;
             let wanted = part.end.clamp(before, before + len) - before - first;
             before += len;
             if inline {
-                if at + 4 + len as usize > wqe.bytes.len() {
+                let end = at + 4 + len as usize;
+                if end > wqe.bytes.len() {
                     return Err(AccessError::Bounds);
                 }
                 let from = u64::from(wqe.index) * BLOCK + at as u64 + 4 + first;
-                ring_spans(self, qp, from, wanted, &mut spans)
-                    .map_err(|bad| AccessError::Unmapped(bad.0))?;
-                at = (at + 4 + len as usize).next_multiple_of(UNIT);
+                spans.extend(ring(self, qp, from, wanted)?);
+                at = end.next_multiple_of(UNIT);
                 continue;
             }
             if wanted > 0 {
-                let pointer = Pointer {
-                    len: wanted,
-                    va: pointer.va.wrapping_add(first),
-                    ..pointer
-                };
-                self.pointed(qp, &pointer, access, &mut spans)?;
+                (request.len, request.va) = (wanted, request.va.wrapping_add(first));
+                spans.extend(self.translate(&request)?);
             }
             at += UNIT;
         }
         Ok((spans, before))
     }
 
-    pub fn pointed(
-        &self,
-        qp: &Qp,
-        pointer: &Pointer,
-        access: Access,
-        spans: &mut Spans,
-    ) -> Result<(), AccessError> {
-        let request = pointer.request(access, qp.requester());
-        self.hca.mkeys.translate(&self.dma, &request, spans)
+    /// Returns the memory of an access, if it is permitted.
+    pub fn translate(&self, request: &Request) -> Result<Spans, AccessError> {
+        self.hca.mkeys.translate(&self.dma, request)
     }
 
     /// Writes why an access was denied to the log.
@@ -247,12 +202,15 @@ impl Function {
     }
 }
 
-pub fn pointer(segment: &[u8]) -> Pointer {
+/// Returns the access to the memory that a segment points to.
+pub fn pointed(segment: &[u8], access: Access, requester: Requester) -> Request {
     let count = be32(segment, 0);
-    Pointer {
+    Request {
         len: u64::from(if count == 0 { WHOLE } else { count }),
         key: be32(segment, 4),
         va: be64(segment, 8),
+        access,
+        requester,
     }
 }
 

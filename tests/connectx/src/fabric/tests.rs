@@ -5,8 +5,7 @@
 use super::*;
 use crate::bits::put;
 use crate::buffer::Buffer;
-use crate::caps::Features;
-use crate::dma::tests::add;
+use crate::function::tests::function;
 use crate::mkey::{self, tests::PD};
 use crate::port::Gid;
 use crate::qp::tests::queue_pair;
@@ -26,10 +25,9 @@ fn gid(id: u8) -> [u8; 16] {
 }
 
 /// Returns a function with a queue pair that is connected to that of the other one.
-fn function(id: u8) -> Function {
-    let mut function = Function::new(id.into(), Features::default());
-    function.dma.set_master(true);
-    add(&function.dma, QUEUE, 0x3000);
+fn end(id: u8) -> Function {
+    let mut function = function(QUEUE, 0x3000);
+    function.id = id.into();
     function.port.gids[0] = Gid {
         gid: gid(id),
         ..Gid::default()
@@ -66,7 +64,7 @@ fn key(function: &mut Function, len: u64) -> u32 {
 
 /// Two functions, with a key each, of which the second one has `len` bytes.
 fn fabric(len: u64) -> (Fabric, u32, u32) {
-    let (mut a, mut b) = (function(0), function(1));
+    let (mut a, mut b) = (end(0), end(1));
     let (local, remote) = (key(&mut a, 0x1000), key(&mut b, len));
     a.dma.write(DATA, b"twelve bytes").unwrap();
     (Fabric::new(vec![a, b]), local, remote)

@@ -17,7 +17,7 @@ impl Mkey {
             self.mode,
             self.start(),
             self.len(),
-            1u64 << self.log_page().min(63),
+            1u64 << self.log_page(),
             self.pd(),
             flag(mkc::lr, "r", "-"),
             flag(mkc::lw, "w", "-"),
@@ -31,7 +31,7 @@ impl Mkey {
         match self.mode {
             Mode::Physical => {}
             Mode::Pages => {
-                let size = 1u64 << self.log_page().min(63);
+                let size = 1u64 << self.log_page();
                 let entries = self
                     .table
                     .chunks_exact(8)

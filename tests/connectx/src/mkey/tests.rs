@@ -61,9 +61,7 @@ impl Fixture {
             access,
             requester,
         };
-        let mut spans = Spans::new();
-        self.keys.translate(&self.dma, &request, &mut spans)?;
-        Ok(spans)
+        self.keys.translate(&self.dma, &request)
     }
 
     /// Returns the error of an access of the usual requester by the key.

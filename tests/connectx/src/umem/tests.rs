@@ -4,11 +4,9 @@
 
 use super::*;
 use crate::bits::{be32, put, set};
-use crate::caps::Features;
-use crate::command::{BAD_RES, BAD_RES_STATE};
+use crate::command::{tests::execute, BAD_RES, BAD_RES_STATE};
 use crate::cq::{opcode as completion, Cqe};
-use crate::dma::tests::add;
-use crate::function::is_application;
+use crate::function::{is_application, tests::function};
 use crate::ifc::{
     cqc, create_cq_in, create_eq_in, create_mkey_in, create_qp_in, eqc, mkc, op, qpc,
 };
@@ -21,55 +19,15 @@ const EQ_PAGE: u64 = 0x12000;
 /// Where the umem begins in its first page.
 const OFFSET: u64 = 0x40;
 
-/// Returns the input of a command of a user context.
-fn input(len: usize, user: u32) -> Vec<u8> {
-    let mut input = vec![0; len];
-    put(&mut input, 2, &(user as u16).to_be_bytes());
-    input
-}
-
-/// Gives a command; returns the third word of its output.
-fn run(
-    function: &mut Function,
-    command: impl Fn(&mut Function, &[u8], &mut Reply) -> Result<(), Refusal>,
-    input: &[u8],
-) -> Result<u32, u8> {
-    let mut out = Reply::new(512);
-    match command(function, input, &mut out) {
-        Ok(()) => Ok(be32(out.bytes(), 8)),
-        Err(refusal) => Err(refusal.status),
-    }
-}
-
-fn plain(function: &mut Function, opcode: u16, user: u32) -> Result<u32, u8> {
-    let bytes = input(16, user);
-    let command = |function: &mut Function, input: &[u8], out: &mut Reply| {
-        let outcome = function.basic_command(opcode, input, out);
-        outcome.unwrap_or(Err(Refusal::new(BAD_PARAM, "no such command")))
-    };
-    run(function, command, &bytes)
-}
-
 fn umem(function: &mut Function, offset: u64, list: &[u64]) -> Result<u32, u8> {
-    let mut bytes = input(16 + LIST + list.len() * 8, ME);
-    let context = create_umem_in::umem.rest_mut(&mut bytes);
-    let values = [
-        (umem::num_of_mtt, list.len() as u64),
-        (umem::page_offset, offset),
-    ];
-    set(context, &values);
-    for (n, entry) in list.iter().enumerate() {
-        put(context, LIST + n * 8, &entry.to_be_bytes());
-    }
-    run(function, Function::create_umem, &bytes)
-}
-
-fn destroy_umem(function: &mut Function, id: u32) -> Result<u32, u8> {
-    let mut bytes = input(16, ME);
-    destroy_umem_in::umem_id.set(&mut bytes, id.into());
-    let command =
-        |function: &mut Function, input: &[u8], _: &mut Reply| function.destroy_umem(input);
-    run(function, command, &bytes)
+    execute(function, (op::CREATE_UMEM, ME), |input| {
+        let context = create_umem_in::umem.rest_mut(input);
+        umem::num_of_mtt.set(context, list.len() as u64);
+        umem::page_offset.set(context, offset);
+        for (n, entry) in list.iter().enumerate() {
+            put(context, LIST + n * 8, &entry.to_be_bytes());
+        }
+    })
 }
 
 /// What a user context needs for queues.
@@ -82,18 +40,16 @@ struct Setup {
 }
 
 fn setup() -> Setup {
-    let mut function = Function::new(0, Features::default());
-    function.dma.set_master(true);
-    add(&function.dma, SECOND, 0x3000);
-    let mut bytes = input(create_eq_in::pas.byte() + 8, 0);
-    let context = create_eq_in::eq_context_entry.rest_mut(&mut bytes);
-    eqc::log_eq_size.set(context, 4);
-    put(&mut bytes, create_eq_in::pas.byte(), &EQ_PAGE.to_be_bytes());
-    let eq = run(&mut function, Function::create_eq, &bytes).unwrap();
+    let mut function = function(SECOND, 0x3000);
+    let eq = execute(&mut function, (op::CREATE_EQ, 0), |input| {
+        let context = create_eq_in::eq_context_entry.rest_mut(input);
+        eqc::log_eq_size.set(context, 4);
+        put(input, create_eq_in::pas.byte(), &EQ_PAGE.to_be_bytes());
+    });
     Setup {
-        eq,
-        uar: plain(&mut function, op::ALLOC_UAR, ME).unwrap(),
-        pd: plain(&mut function, op::ALLOC_PD, ME).unwrap(),
+        eq: eq.unwrap(),
+        uar: execute(&mut function, (op::ALLOC_UAR, ME), |_| ()).unwrap(),
+        pd: execute(&mut function, (op::ALLOC_PD, ME), |_| ()).unwrap(),
         umem: umem(&mut function, OFFSET, &[FIRST | 3, SECOND | 3]).unwrap(),
         function,
     }
@@ -121,63 +77,71 @@ impl Setup {
     }
 
     fn cq(&mut self, place: Where) -> Result<u32, u8> {
-        let mut bytes = input(create_cq_in::pas.byte(), place.user);
-        create_cq_in::cq_umem_valid.set(&mut bytes, 1);
-        put(&mut bytes, 80, &place.ring.1.to_be_bytes());
-        put(&mut bytes, 88, &place.ring.0.to_be_bytes());
-        let context = create_cq_in::cq_context.rest_mut(&mut bytes);
-        let values = [
-            (cqc::dbr_umem_valid, 1),
-            (cqc::log_cq_size, 2),
-            (cqc::uar_page, place.uar.into()),
-            (cqc::c_eqn_or_apu_element, self.eq.into()),
-            (cqc::dbr_addr, place.record.1),
-        ];
-        set(context, &values);
-        put(context, 4, &place.record.0.to_be_bytes());
-        run(&mut self.function, Function::create_cq, &bytes)
+        let eq = self.eq.into();
+        execute(&mut self.function, (op::CREATE_CQ, place.user), |input| {
+            create_cq_in::cq_umem_valid.set(input, 1);
+            put(input, 80, &place.ring.1.to_be_bytes());
+            put(input, 88, &place.ring.0.to_be_bytes());
+            let context = create_cq_in::cq_context.rest_mut(input);
+            let values = [
+                (cqc::dbr_umem_valid, 1),
+                (cqc::log_cq_size, 2),
+                (cqc::uar_page, place.uar.into()),
+                (cqc::c_eqn_or_apu_element, eq),
+                (cqc::dbr_addr, place.record.1),
+            ];
+            set(context, &values);
+            put(context, 4, &place.record.0.to_be_bytes());
+        })
     }
 
     fn qp(&mut self, place: Where, cq: u32) -> Result<u32, u8> {
-        let mut bytes = input(create_qp_in::pas.byte(), place.user);
-        let values = [
-            (create_qp_in::wq_umem_valid, 1),
-            (create_qp_in::wq_umem_id, place.ring.0.into()),
-            (create_qp_in::wq_umem_offset, place.ring.1),
-        ];
-        set(&mut bytes, &values);
-        let context = create_qp_in::qpc.rest_mut(&mut bytes);
-        let values = [
-            (qpc::pd, self.pd.into()),
-            (qpc::rq_type, 3),
-            (qpc::log_sq_size, 2),
-            (qpc::uar_page, place.uar.into()),
-            (qpc::cqn_snd, cq.into()),
-            (qpc::cqn_rcv, cq.into()),
-            (qpc::dbr_umem_valid, 1),
-            (qpc::dbr_addr, place.record.1),
-        ];
-        set(context, &values);
-        put(context, 228, &place.record.0.to_be_bytes());
-        run(&mut self.function, Function::create_qp, &bytes)
+        let pd = self.pd.into();
+        execute(&mut self.function, (op::CREATE_QP, place.user), |input| {
+            let values = [
+                (create_qp_in::wq_umem_valid, 1),
+                (create_qp_in::wq_umem_id, place.ring.0.into()),
+                (create_qp_in::wq_umem_offset, place.ring.1),
+            ];
+            set(input, &values);
+            let context = create_qp_in::qpc.rest_mut(input);
+            let values = [
+                (qpc::pd, pd),
+                (qpc::rq_type, 3),
+                (qpc::log_sq_size, 2),
+                (qpc::uar_page, place.uar.into()),
+                (qpc::cqn_snd, cq.into()),
+                (qpc::cqn_rcv, cq.into()),
+                (qpc::dbr_umem_valid, 1),
+                (qpc::dbr_addr, place.record.1),
+            ];
+            set(context, &values);
+            put(context, 228, &place.record.0.to_be_bytes());
+        })
     }
 
     fn mkey(&mut self, offset: u64, len: u64, log_page: u64) -> Result<u32, u8> {
-        let mut bytes = input(create_mkey_in::klm_pas_mtt.byte(), ME);
-        create_mkey_in::mkey_umem_valid.set(&mut bytes, 1);
-        put(&mut bytes, 100, &self.umem.to_be_bytes());
-        put(&mut bytes, 104, &offset.to_be_bytes());
-        let context = create_mkey_in::memory_key_mkey_entry.rest_mut(&mut bytes);
-        let values = [
-            (mkc::access_mode_1_0, 1),
-            (mkc::pd, self.pd.into()),
-            (mkc::qpn, 0xff_ffff),
-            (mkc::translations_octword_size, 4),
-            (mkc::len, len),
-            (mkc::log_page_size, log_page),
-        ];
-        set(context, &values);
-        run(&mut self.function, Function::create_mkey, &bytes)
+        let (umem, pd) = (self.umem, self.pd.into());
+        execute(&mut self.function, (op::CREATE_MKEY, ME), |input| {
+            create_mkey_in::mkey_umem_valid.set(input, 1);
+            put(input, 100, &umem.to_be_bytes());
+            put(input, 104, &offset.to_be_bytes());
+            let context = create_mkey_in::memory_key_mkey_entry.rest_mut(input);
+            let values = [
+                (mkc::access_mode_1_0, 1),
+                (mkc::pd, pd),
+                (mkc::qpn, 0xff_ffff),
+                (mkc::translations_octword_size, 4),
+                (mkc::len, len),
+                (mkc::log_page_size, log_page),
+            ];
+            set(context, &values);
+        })
+    }
+
+    fn destroy_umem(&mut self, id: u32) -> Result<(), u8> {
+        let gone = self.function.destroy(Kind::Umem, id);
+        gone.map_err(|refusal| refusal.status)
     }
 
     fn read(&self, at: u64, len: usize) -> Vec<u8> {
@@ -246,7 +210,7 @@ fn a_completion_queue_is_armed_by_its_doorbell_record_as_well() {
 fn a_queue_is_rung_by_its_own_uar() {
     let mut it = setup();
     let place = it.place();
-    let second = plain(&mut it.function, op::ALLOC_UAR, ME).unwrap();
+    let second = execute(&mut it.function, (op::ALLOC_UAR, ME), |_| ()).unwrap();
     let cq = it.cq(place).unwrap();
     let qpn = it.qp(place, cq).unwrap();
     it.function.send_doorbell(second, qpn);
@@ -287,9 +251,10 @@ fn a_umem_has_as_many_pages_as_it_says() {
     let f = &mut it.function;
     assert_eq!(umem(f, 0, &[]), Err(BAD_PARAM));
     assert_eq!(umem(f, 0x1000, &[FIRST | 3]), Err(BAD_PARAM));
-    let mut short = input(16 + LIST + 8, ME);
-    umem::num_of_mtt.set(create_umem_in::umem.rest_mut(&mut short), 2);
-    assert_eq!(run(f, Function::create_umem, &short), Err(BAD_PARAM));
+    let short = |input: &mut [u8]| {
+        umem::num_of_mtt.set(create_umem_in::umem.rest_mut(input), 1024);
+    };
+    assert_eq!(execute(f, (op::CREATE_UMEM, ME), short), Err(BAD_PARAM));
 }
 
 #[test]
@@ -313,13 +278,13 @@ fn a_umem_in_use_stays() {
     let mut it = setup();
     let id = it.umem;
     let cq = it.cq(it.place()).unwrap();
-    assert_eq!(destroy_umem(&mut it.function, id), Err(BAD_RES_STATE));
-    it.function.hca.cqs.remove(&cq);
+    assert_eq!(it.destroy_umem(id), Err(BAD_RES_STATE));
+    assert!(it.function.destroy(Kind::Cq, cq).is_ok());
     let key = it.mkey(0xfc0, 0x1000, 12).unwrap();
-    assert_eq!(destroy_umem(&mut it.function, id), Err(BAD_RES_STATE));
+    assert_eq!(it.destroy_umem(id), Err(BAD_RES_STATE));
     it.function.hca.mkeys.remove(key);
-    assert!(destroy_umem(&mut it.function, id).is_ok());
-    assert_eq!(destroy_umem(&mut it.function, id), Err(BAD_RES));
+    assert_eq!(it.destroy_umem(id), Ok(()));
+    assert_eq!(it.destroy_umem(id), Err(BAD_RES));
 }
 
 #[test]
@@ -354,15 +319,8 @@ fn what_applications_have_is_counted() {
     it.qp(Where { user: 0, ..place }, cq).unwrap();
     it.mkey(0xfc0, 0x1000, 12).unwrap();
     // Of all applications.
-    plain(&mut it.function, op::ALLOC_PD, 0xffff).unwrap();
-    let want = [
-        "1 memory keys",
-        "2 queue pairs",
-        "1 completion queues",
-        "1 umems",
-        "1 Pd",
-        "1 Uar",
-    ];
+    execute(&mut it.function, (op::ALLOC_PD, 0xffff), |_| ()).unwrap();
+    let want = ["1 memory keys", "1 Pd", "1 Uar", "1 Cq", "2 Qp", "1 Umem"];
     assert_eq!(it.function.objects_of(is_application), want);
     // The ring is at the start of the second page, the record at the end of the first one.
     let places = it.function.queues_of_applications();

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::bits::put;
-use crate::caps::Features;
-use crate::dma::tests::add;
+use crate::function::tests::function;
 use crate::mkey::{Mkey, Request, Requester};
+use crate::objects::Kind;
 use crate::qp::tests::queue_pair;
 
 const PD: u32 = 0x10;
@@ -35,18 +35,14 @@ impl Fixture {
             },
         };
         let (mkeys, dma) = (&self.function.hca.mkeys, &self.function.dma);
-        mkeys.translate(dma, &request, &mut Vec::new()).err()
+        mkeys.translate(dma, &request).err()
     }
 }
 
 fn setup() -> Fixture {
-    let mut function = Function::new(0, Features::default());
-    function.dma.set_master(true);
-    add(&function.dma, PAGE, 0x1000);
-    let mut out = crate::command::Reply::new(16);
-    let allocated = function.basic_command(crate::ifc::op::ALLOC_PD, &[0; 16], &mut out);
-    assert!(allocated.is_some_and(|outcome| outcome.is_ok()));
-    assert_eq!(be32(out.bytes(), 8), PD);
+    let mut function = function(PAGE, 0x1000);
+    let pd = function.hca.objects.create(Kind::Pd, 0, vec![]);
+    assert_eq!(pd.unwrap(), PD);
     let mut context = vec![0; mkc::BYTES];
     for (field, value) in [
         (mkc::free, 1),
