@@ -4,16 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::bits::{put, set};
-use crate::command::{Refusal, Reply, BAD_PARAM};
-use crate::function::Function;
-use crate::ifc::{
-    atomic_caps, cmd_hca_cap, flow_table_nic_cap, flow_table_prop_layout, odp_cap,
-    odp_per_transport_service_cap, odp_scheme_cap, per_protocol_networking_offload_caps as eth_cap,
-    query_hca_cap_in, roce_cap, Field,
-};
-use crate::init_segment::TIMER_KHZ;
-use crate::mkey::MAX_INDIRECTION;
+use crate::ifc::per_protocol_networking_offload_caps as eth_cap;
+use crate::prelude::*;
 
 const GENERAL: u64 = 0;
 const ETHERNET: u64 = 1;

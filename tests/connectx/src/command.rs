@@ -2,12 +2,7 @@
 
 //! The command queue: reads a command, has it executed, writes the reply.
 
-use crate::bits::{be16, be32, be64, put};
-use crate::dma::Unmapped;
-use crate::eq::event;
-use crate::function::Function;
-use crate::ifc::{destroy_mkey_in, op, Field};
-use crate::{error, log, refuse, trace};
+use crate::prelude::*;
 
 /// The status of a command, as the PRM numbers them.
 pub const BAD_OP: u8 = 0x02;
@@ -277,7 +272,6 @@ fn words(data: &[u8]) -> Vec<u32> {
 pub mod tests {
     use super::*;
     use crate::function::tests::function;
-    use crate::ifc::{dealloc_uar_in, destroy_uctx_in};
 
     /// Executes a command of a user context, whose input `fill` completes; returns the third word of
     /// the output, or the status.

@@ -34,10 +34,7 @@
 
 use std::time::Duration;
 
-use crate::fabric::Fabric;
-use crate::function::is_application;
-use crate::log;
-use crate::mkey::Mkey;
+use crate::prelude::*;
 
 /// Executes a line; returns the answer, of one or more lines.
 pub fn execute(fabric: &mut Fabric, line: &str) -> String {
@@ -151,9 +148,6 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caps::Features;
-    use crate::function::Function;
-    use crate::refuse;
 
     #[test]
     fn what_is_refused_is_asked_for() {

@@ -2,18 +2,10 @@
 
 //! Completion queues.
 
-use crate::bits::{be32, be64, put};
-use crate::buffer::Buffer;
-use crate::command::{user, Refusal, BAD_PARAM};
-use crate::eq::event;
-use crate::function::Function;
-use crate::ifc::{cqc, create_cq_in, modify_cq_in};
-use crate::objects::Kind;
-use crate::umem::Ring;
-use crate::{error, refuse, trace};
+use crate::prelude::*;
 
 /// What the driver writes for completions: opcodes.
-pub mod opcode {
+pub mod completion {
     pub const REQUEST: u8 = 0;
     pub const WRITE_IMM: u8 = 1;
     pub const SEND: u8 = 2;
@@ -74,7 +66,10 @@ impl Cqe {
         put(&mut entry, 36, &self.immediate.to_be_bytes());
         put(&mut entry, 44, &self.bytes.to_be_bytes());
         put(&mut entry, 48, &ticks.to_be_bytes());
-        if matches!(self.opcode, opcode::REQUEST_ERROR | opcode::RESPONSE_ERROR) {
+        if matches!(
+            self.opcode,
+            completion::REQUEST_ERROR | completion::RESPONSE_ERROR
+        ) {
             entry[54] = self.vendor;
             entry[55] = self.syndrome;
         }
@@ -91,14 +86,14 @@ impl Function {
         let context = create_cq_in::cq_context.slice(input);
         let ring = if create_cq_in::cq_umem_valid.is_set(input) {
             // The header has no names for these two: 64 bits of offset, then the number.
-            Ring::Umem {
+            RingPlace::Umem {
                 id: be32(input, 88),
                 offset: be64(input, 80),
             }
         } else {
             let log_page = cqc::log_page_size.get32(context) + 12;
             let offset = cqc::page_offset.get(context);
-            Ring::pages(create_cq_in::pas.rest(input), log_page, offset)
+            RingPlace::pages(create_cq_in::pas.rest(input), log_page, offset)
         };
         let in_umem = cqc::dbr_umem_valid.is_set(context);
         let record = (
@@ -106,7 +101,7 @@ impl Function {
             cqc::dbr_addr.get(context),
         );
         // The device writes to the ring, and only reads the doorbell record.
-        if let Ring::Umem { id, .. } = ring {
+        if let RingPlace::Umem { id, .. } = ring {
             self.umem_writable(id)?;
         }
         let entry = 64 << (cqc::cqe_sz.get(context) & 1);

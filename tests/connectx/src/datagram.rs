@@ -3,15 +3,7 @@
 //! Unreliable datagrams of an Ethernet port, and the queue pair of general services, which is one as well.
 //! Those of an InfiniBand port go nowhere (`fabric.rs`).
 
-use crate::bits::{be16, be32, put};
-use crate::cq::{opcode as completion, Cqe};
-use crate::dma::{gather, scatter, total};
-use crate::fabric::{Fabric, Outcome};
-use crate::function::Function;
-use crate::port::{Gid, FULL_MEMBER};
-use crate::qp::{Qp, Service};
-use crate::refuse;
-use crate::wqe::{opcode, Wqe};
+use crate::prelude::*;
 
 /// The control segment, after which the address vector is, with the data after that.
 const CONTROL: usize = 16;

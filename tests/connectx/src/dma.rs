@@ -13,7 +13,6 @@ use std::rc::Rc;
 
 use crate::bits::be64;
 use crate::sys::Mapping;
-use crate::{error, say};
 
 /// The memory of one file, with the bytes that went through it.
 pub struct Backing {

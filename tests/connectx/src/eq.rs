@@ -2,15 +2,7 @@
 
 //! Event queues, and the interrupts that they raise.
 
-use crate::bits::{be64, put};
-use crate::buffer::Buffer;
-use crate::command::{user, Refusal, BAD_PARAM};
-use crate::config::VECTORS;
-use crate::function::Function;
-use crate::ifc::{create_eq_in, eqc};
-use crate::objects::Kind;
-use crate::umem::Ring;
-use crate::{error, refuse};
+use crate::prelude::*;
 
 /// Events, as the hardware numbers them.
 pub mod event {
@@ -41,7 +33,7 @@ pub struct Eq {
 impl Function {
     pub fn create_eq(&mut self, input: &[u8]) -> Result<u32, Refusal> {
         let context = create_eq_in::eq_context_entry.slice(input);
-        let ring = Ring::pages(
+        let ring = RingPlace::pages(
             create_eq_in::pas.rest(input),
             eqc::log_page_size.get32(context) + 12,
             eqc::page_offset.get(context),

@@ -4,13 +4,7 @@
 //! and goes nowhere: no wire is attached. Nothing comes to a receive queue. The fields of both are at
 //! the same places.
 
-use crate::bits::be32;
-use crate::buffer::Buffer;
-use crate::command::{user, Refusal, Reply};
-use crate::cq::{opcode, Cqe};
-use crate::function::Function;
-use crate::ifc::{create_sq_in, modify_sq_in, query_sq_in, query_sq_out, sqc, wq};
-use crate::objects::Kind;
+use crate::prelude::*;
 
 const READY: u32 = 1;
 const BLOCK: u64 = 64;
@@ -89,7 +83,7 @@ impl Function {
             }
             let units = be32(&head, 4) & 0x3f;
             let cqe = Cqe {
-                opcode: opcode::REQUEST,
+                opcode: completion::REQUEST,
                 qpn: number,
                 wqe_counter: index,
                 wqe_opcode: head[3],

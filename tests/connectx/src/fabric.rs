@@ -4,16 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cq::{opcode as completion, Cqe};
-use crate::fault::Missing;
-use crate::function::Function;
-use crate::ifc::{ads, qpc};
-use crate::mkey::AccessError;
-use crate::qp::{Qp, Service, Tries};
-use crate::transport::Message;
-use crate::umr::Failure;
-use crate::wqe::{opcode, Next, Wqe};
-use crate::{refuse, trace};
+use crate::prelude::*;
 
 /// Syndromes of error completions.
 pub mod syndrome {

@@ -5,12 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::bits::put;
-use crate::command::{Refusal, BAD_RES};
-use crate::eq::event;
-use crate::function::Function;
-use crate::ifc::{mem_page_fault_info, page_fault_resume_in};
-use crate::{refuse, trace};
+use crate::prelude::*;
 
 /// The event is about memory.
 const MEMORY: u8 = 2;
@@ -113,8 +108,6 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bits::{be16, be32, be64, set};
-    use crate::caps::Features;
 
     #[test]
     fn an_answer_by_the_token_resumes_its_queue_pair_once() {

@@ -7,23 +7,20 @@ use std::fs::File;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use crate::caps::{self, Features};
+use crate::caps;
 use crate::command::Done;
-use crate::config::{Config, BAR0_SIZE, CONFIG_SIZE, VECTORS};
+use crate::config::{Config, BAR0_SIZE, CONFIG_SIZE};
 use crate::cq::Cq;
-use crate::dma::Dma;
 use crate::eq::Eq;
 use crate::ether;
 use crate::fault::Faults;
 use crate::init_segment::InitSegment;
-use crate::mkey::{Mkey, Mkeys};
-use crate::objects::{Kind, Objects};
+use crate::objects::Objects;
 use crate::port::Port;
-use crate::qp::Qp;
+use crate::prelude::*;
 use crate::srq::Srq;
 use crate::umem::Umem;
 use crate::vfio_user::{REGION_BAR0, REGION_CONFIG};
-use crate::{error, say, trace};
 
 /// The user context of objects that all others may use.
 const SHARED: u32 = 0xffff;

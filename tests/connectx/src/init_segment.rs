@@ -4,11 +4,8 @@
 
 use std::time::Instant;
 
-use crate::bits::{be32, put};
 use crate::config::BAR0_SIZE;
-use crate::function::{Function, FIRST_UAR};
-use crate::objects::Kind;
-use crate::{error, refuse, trace};
+use crate::prelude::*;
 
 /// The firmware that is played: major, minor, subminor.
 const FIRMWARE: (u32, u32, u32) = (16, 99, 1);

@@ -7,6 +7,9 @@
 
 #![feature(unix_socket_ancillary_data)]
 
+#[macro_use]
+mod log;
+
 mod bits;
 mod buffer;
 mod caps;
@@ -22,7 +25,6 @@ mod fabric;
 mod fault;
 mod function;
 mod init_segment;
-mod log;
 mod mkey;
 mod objects;
 mod port;
@@ -38,6 +40,34 @@ mod vfio_user;
 mod wqe;
 
 /// The layouts of commands and contexts: generated, see `layouts.sh`.
+/// What most modules use.
+mod prelude {
+    pub(crate) use crate::bits::{be16, be32, be64, put, set, Field};
+    pub(crate) use crate::buffer::Buffer;
+    pub(crate) use crate::caps::Features;
+    pub(crate) use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_QP_STATE, BAD_RES};
+    pub(crate) use crate::config::VECTORS;
+    pub(crate) use crate::cq::{completion, Cqe};
+    pub(crate) use crate::dma::{copy, gather, scatter, swap, total, Dma, Spans, Unmapped};
+    pub(crate) use crate::eq::event;
+    pub(crate) use crate::fabric::{no_opcode, syndrome, Fabric, Outcome};
+    pub(crate) use crate::fault::Missing;
+    pub(crate) use crate::function::{is_application, Function, FIRST_UAR};
+    pub(crate) use crate::ifc::*;
+    pub(crate) use crate::init_segment::TIMER_KHZ;
+    pub(crate) use crate::log;
+    pub(crate) use crate::mkey::{
+        Access, AccessError, Mkey, Mkeys, Request, Requester, MAX_INDIRECTION,
+    };
+    pub(crate) use crate::objects::{Kind, Uses};
+    pub(crate) use crate::port::{Gid, FULL_MEMBER};
+    pub(crate) use crate::qp::{Qp, Service, State, Tries};
+    pub(crate) use crate::transport::Message;
+    pub(crate) use crate::umem::RingPlace;
+    pub(crate) use crate::umr::Failure;
+    pub(crate) use crate::wqe::{opcode, pointed, remote, Next, Wqe};
+}
+
 #[allow(dead_code, non_upper_case_globals)]
 mod ifc {
     pub use crate::bits::Field;

@@ -8,12 +8,8 @@ mod describe;
 
 use std::collections::BTreeMap;
 
-use crate::bits::{be16, be32, be64};
-use crate::command::{Refusal, BAD_PARAM};
-use crate::dma::{Dma, Spans, Unmapped};
-use crate::error;
-use crate::ifc::{mkc, Field};
 use crate::objects::NULL_MKEY;
+use crate::prelude::*;
 
 /// How deep keys may refer to keys: `max_indirection` of the capabilities.
 pub const MAX_INDIRECTION: u32 = 4;

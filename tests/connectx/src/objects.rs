@@ -5,15 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::bits::be32;
-use crate::command::{user, Refusal, Reply, BAD_RES};
-use crate::error;
-use crate::function::{Function, FIRST_UAR};
 use crate::ifc::op::*;
-use crate::ifc::{
-    query_adapter_out, query_adapter_param_block, query_issi_out,
-    query_special_contexts_out as special,
-};
+use crate::prelude::*;
 use Kind::*;
 
 /// What gets a number; a kind has numbers of its own.
@@ -216,9 +209,9 @@ impl Function {
                 Ok(())
             }
             QUERY_SPECIAL_CONTEXTS => {
-                out.set(special::resd_lkey, RESERVED_LKEY.into());
-                out.set(special::null_mkey, NULL_MKEY.into());
-                let end = special::terminate_scatter_list_mkey;
+                out.set(query_special_contexts_out::resd_lkey, RESERVED_LKEY.into());
+                out.set(query_special_contexts_out::null_mkey, NULL_MKEY.into());
+                let end = query_special_contexts_out::terminate_scatter_list_mkey;
                 out.set(end, INVALID_LKEY.to_be().into());
                 Ok(())
             }

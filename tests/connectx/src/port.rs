@@ -2,17 +2,7 @@
 
 //! The port: addresses, link state, and the registers that tell of it.
 
-use crate::bits::{be16, put, set};
-use crate::command::{Refusal, Reply};
-use crate::eq::event;
-use crate::function::Function;
-use crate::ifc::{
-    access_register_in, access_register_out, hca_vport_context, modify_nic_vport_context_in,
-    modify_nic_vport_field_select, nic_vport_context, op, paos_reg, pmtu_reg, ptys_reg, pvlc_reg,
-    query_hca_vport_context_out, query_hca_vport_gid_in, query_hca_vport_gid_out,
-    query_hca_vport_pkey_out, query_nic_vport_context_out, query_vport_state_out, roce_addr_layout,
-    set_roce_address_in, Field,
-};
+use crate::prelude::*;
 
 const UP: u64 = 1;
 const DOWN: u64 = 2;

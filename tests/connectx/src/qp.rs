@@ -4,14 +4,7 @@
 
 mod modify;
 
-use crate::bits::be32;
-use crate::buffer::Buffer;
-use crate::command::{user, Refusal, Reply, BAD_PARAM};
-use crate::function::Function;
-use crate::ifc::{create_qp_in, qpc, query_qp_in, query_qp_out, Field};
-use crate::objects::Kind;
-use crate::transport::Message;
-use crate::umem::Ring as Place;
+use crate::prelude::*;
 
 /// The states, as the hardware numbers them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Debug)]
@@ -136,14 +129,14 @@ impl Function {
         };
         let get = |field: Field| field.get32(&context);
         let ring = if create_qp_in::wq_umem_valid.is_set(input) {
-            Place::Umem {
+            RingPlace::Umem {
                 id: create_qp_in::wq_umem_id.get32(input),
                 offset: create_qp_in::wq_umem_offset.get(input),
             }
         } else {
             let offset = qpc::page_offset.get(&context);
             let log_page = get(qpc::log_page_size) + 12;
-            Place::pages(create_qp_in::pas.rest(input), log_page, offset)
+            RingPlace::pages(create_qp_in::pas.rest(input), log_page, offset)
         };
         // The header has no name for the number of the umem.
         let in_umem = qpc::dbr_umem_valid.is_set(&context);

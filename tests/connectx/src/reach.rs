@@ -3,8 +3,7 @@
 //! Which memory the device can still reach by its keys, for tests of a revocation.
 
 use crate::dma::Place;
-use crate::error;
-use crate::function::Function;
+use crate::prelude::*;
 
 impl Function {
     /// Fails if a memory key or a umem in use translates to the memory `name`, which is that of a file (a
@@ -63,9 +62,7 @@ mod tests {
     use super::*;
     use crate::dma::tests::{add_file, ALL};
     use crate::function::tests::function;
-    use crate::ifc::mkc;
-    use crate::log;
-    use crate::mkey::{tests::mkey, Mkey};
+    use crate::mkey::tests::mkey;
 
     const BAR: u64 = 0x20000;
 

@@ -2,17 +2,8 @@
 
 //! Receive work requests: of a queue pair's own queue, or of a shared one.
 
-use crate::bits::be32;
-use crate::cq::{opcode, Cqe};
-use crate::dma::{total, Spans};
-use crate::eq::event;
-use crate::error;
-use crate::function::Function;
-use crate::ifc::qpc;
-use crate::mkey::{Access, AccessError, Requester};
 use crate::objects::INVALID_LKEY;
-use crate::qp::{Qp, State};
-use crate::wqe::{pointed, Next};
+use crate::prelude::*;
 
 /// Flushed, as the queue pair is in error.
 pub const FLUSHED: u8 = 0x05;
@@ -151,7 +142,7 @@ impl Function {
                 qp.send.next = next;
             }
             if let Some(cqe) = cqe {
-                let (opcode, syndrome) = (opcode::REQUEST_ERROR, FLUSHED);
+                let (opcode, syndrome) = (completion::REQUEST_ERROR, FLUSHED);
                 self.complete(
                     cq,
                     &Cqe {
@@ -168,7 +159,7 @@ impl Function {
             };
             self.take_receive(number, &receive);
             let cqe = Cqe {
-                opcode: opcode::RESPONSE_ERROR,
+                opcode: completion::RESPONSE_ERROR,
                 syndrome: FLUSHED,
                 wqe_counter: receive.index,
                 qpn: number,

@@ -3,12 +3,7 @@
 //! Shared receive queues: RMPs. The entries of a queue are a list, each with the index of the next one,
 //! or the entries of a cyclic RMP follow each other.
 
-use crate::bits::be16;
-use crate::buffer::Buffer;
-use crate::command::{user, Refusal, Reply, BAD_PARAM};
-use crate::function::Function;
-use crate::ifc::{create_rmp_in, query_rmp_in, query_rmp_out, rmpc, wq};
-use crate::objects::Kind;
+use crate::prelude::*;
 
 /// The types of the work queue of an RMP.
 const LIST: u64 = 0;

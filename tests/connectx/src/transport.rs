@@ -5,18 +5,8 @@
 //! RDMA goes packet by packet: the addresses of a packet are translated when it is its turn, and
 //! between two packets all others have theirs. Other messages are carried out at once.
 
-use crate::bits::{be32, be64};
-use crate::cq::{opcode as completion, Cqe};
-use crate::dma::{copy, scatter, swap, total, Spans};
-use crate::eq::event;
-use crate::fabric::{no_opcode, syndrome, Fabric, Outcome};
-use crate::fault::Missing;
-use crate::ifc::{ads, qpc};
-use crate::mkey::{Access, AccessError, Request};
-use crate::qp::Qp;
+use crate::prelude::*;
 use crate::receive::Receive;
-use crate::refuse;
-use crate::wqe::{opcode, remote, Wqe};
 
 const SEGMENT: usize = 16;
 /// `log_max_msg` of the capabilities.

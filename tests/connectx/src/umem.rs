@@ -3,11 +3,7 @@
 //! Memory that an application registers with the device for queues and doorbell records, and where
 //! the memory of a queue is: in such umems, or in pages that the driver lists.
 
-use crate::buffer::Buffer;
-use crate::command::{user, Refusal, BAD_PARAM};
-use crate::function::Function;
-use crate::ifc::{create_umem_in, umem, wq};
-use crate::objects::{Kind, Uses};
+use crate::prelude::*;
 
 /// The first page list entry, after the head of the umem.
 const LIST: usize = 32;
@@ -32,7 +28,7 @@ impl Umem {
 }
 
 /// Where a command says that a ring is.
-pub enum Ring<'a> {
+pub enum RingPlace<'a> {
     /// In pages of this size, from this offset in the first one on.
     Pages {
         list: &'a [u8],
@@ -45,7 +41,7 @@ pub enum Ring<'a> {
     },
 }
 
-impl<'a> Ring<'a> {
+impl<'a> RingPlace<'a> {
     /// Returns the ring in the pages of `list`. The unit of `offset` is a 64th of a page.
     pub fn pages(list: &'a [u8], log_page: u32, offset: u64) -> Self {
         Self::Pages {
@@ -133,18 +129,18 @@ impl Function {
     /// Returns the memory of a queue with rings of `size` bytes.
     pub fn queue_memory(
         &self,
-        ring: Ring<'_>,
+        ring: RingPlace<'_>,
         record: Record,
         size: u64,
     ) -> Result<QueueMemory, Refusal> {
         let mut uses = Uses::new();
         let buffer = match ring {
-            Ring::Pages {
+            RingPlace::Pages {
                 list,
                 log_page,
                 offset,
             } => Buffer::new(list, log_page, offset),
-            Ring::Umem { id, offset } => {
+            RingPlace::Umem { id, offset } => {
                 uses.push((Kind::Umem, id));
                 self.umem_part(id, (offset, 1), RING_ALIGNMENT)?
             }
@@ -172,13 +168,13 @@ impl Function {
         size: u64,
     ) -> Result<QueueMemory, Refusal> {
         let ring = if wq::wq_umem_valid.is_set(queue) {
-            Ring::Umem {
+            RingPlace::Umem {
                 id: wq::wq_umem_id.get32(queue),
                 offset: wq::wq_umem_offset.get(queue),
             }
         } else {
             let log_page = wq::log_wq_pg_sz.get32(queue) + 12;
-            Ring::pages(list, log_page, wq::page_offset.get(queue))
+            RingPlace::pages(list, log_page, wq::page_offset.get(queue))
         };
         let in_umem = wq::dbr_umem_valid.is_set(queue);
         let umem = in_umem.then(|| wq::dbr_umem_id.get32(queue));

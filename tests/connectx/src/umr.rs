@@ -2,13 +2,7 @@
 
 //! UMR: the work request that registers memory on a key, changes a key, or frees it.
 
-use crate::bits::{be16, be32, be64};
-use crate::dma::{gather, total};
-use crate::function::Function;
-use crate::ifc::{mkc, Field};
-use crate::mkey::{Access, AccessError};
-use crate::qp::{Qp, Service};
-use crate::wqe::{pointed, Wqe};
+use crate::prelude::*;
 
 const CONTROL: usize = 16;
 const CONTEXT: usize = CONTROL + 48;

@@ -9,11 +9,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::bits::be32;
-use crate::config::VECTORS;
 use crate::dma::Permission;
-use crate::function::Function;
-use crate::{error, sys, trace};
+use crate::prelude::*;
+use crate::sys;
 
 /// Regions as VFIO numbers them.
 pub const REGION_BAR0: u32 = 0;

@@ -4,14 +4,8 @@
 
 use std::ops::Range;
 
-use crate::bits::{be32, be64};
-use crate::cq::Cqe;
-use crate::dma::{gather, Spans, Unmapped};
-use crate::function::Function;
-use crate::ifc::qpc;
-use crate::mkey::{Access, AccessError, Request, Requester};
-use crate::qp::{Qp, State, BLOCK};
-use crate::{error, refuse};
+use crate::prelude::*;
+use crate::qp::BLOCK;
 
 pub mod opcode {
     pub const NOP: u8 = 0x00;

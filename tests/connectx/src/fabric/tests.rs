@@ -3,13 +3,10 @@
 //! A message from one function to another, through queues in their memory.
 
 use super::*;
-use crate::bits::put;
-use crate::buffer::Buffer;
 use crate::function::tests::function;
 use crate::mkey::{self, tests::PD};
-use crate::port::Gid;
 use crate::qp::tests::queue_pair;
-use crate::qp::{Ring, State, BLOCK};
+use crate::qp::{Ring, BLOCK};
 
 const QPN: u32 = 0x100;
 /// The send queue, the doorbell record, and memory for data, of each function.

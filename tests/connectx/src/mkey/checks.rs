@@ -3,11 +3,7 @@
 //! What a key must be before it is enabled, and which memory it reaches then.
 
 use super::{Mkey, Mode, PRESENT};
-use crate::bits::be64;
-use crate::command::{Refusal, BAD_PARAM, BAD_RES};
-use crate::function::Function;
-use crate::ifc::mkc;
-use crate::objects::Kind;
+use crate::prelude::*;
 
 /// The sizes of a page, as powers of two: without the capabilities for others.
 const PAGE_SIZES: std::ops::RangeInclusive<u32> = 12..=31;

@@ -3,11 +3,7 @@
 //! The commands on memory keys.
 
 use super::{Mkey, PRESENT, READ};
-use crate::bits::{be32, be64};
-use crate::command::{Refusal, Reply, BAD_PARAM};
-use crate::function::Function;
-use crate::ifc::{create_mkey_in, create_mkey_out, destroy_mkey_in};
-use crate::{error, trace};
+use crate::prelude::*;
 
 impl Function {
     pub fn create_mkey(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {

@@ -3,9 +3,8 @@
 //! A memory key in words, for the log and for tests that compare translations.
 
 use super::{Mkey, Mode, PRESENT};
-use crate::bits::{be32, be64};
-use crate::dma::{Dma, Place};
-use crate::ifc::mkc;
+use crate::dma::Place;
+use crate::prelude::*;
 
 impl Mkey {
     /// Returns the translation: entries that follow each other as one. With `dma`, what is at the

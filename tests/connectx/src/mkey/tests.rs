@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::dma::tests::memory;
-use crate::dma::total;
 
 pub const PD: u32 = 0x10;
 const REQUESTER: Requester = Requester {

@@ -3,10 +3,7 @@
 //! Changes of the state of a queue pair, and what each takes over.
 
 use super::{Qp, State, Tries};
-use crate::bits::put;
-use crate::command::{Refusal, BAD_QP_STATE};
-use crate::function::Function;
-use crate::ifc::{ads, init2rtr_qp_in, op, qpc, Field};
+use crate::prelude::*;
 
 /// What each transition takes over, whatever the mask says.
 const TO_INIT: &[Field] = &[qpc::q_key, qpc::rre, qpc::rwe, qpc::rae];

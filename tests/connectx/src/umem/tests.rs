@@ -3,13 +3,8 @@
 //! Queues of user contexts in umems, made by commands as an application gives them.
 
 use super::*;
-use crate::bits::{be32, put, set};
-use crate::command::{tests::execute, BAD_RES, BAD_RES_STATE};
-use crate::cq::{opcode as completion, Cqe};
-use crate::function::{is_application, tests::function};
-use crate::ifc::{
-    cqc, create_cq_in, create_eq_in, create_mkey_in, create_qp_in, eqc, mkc, op, qpc,
-};
+use crate::command::{tests::execute, BAD_RES_STATE};
+use crate::function::tests::function;
 
 const ME: u32 = 7;
 /// Two pages of memory, which the umem has in the opposite order.

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 use super::*;
-use crate::bits::put;
 use crate::function::tests::function;
-use crate::mkey::{Mkey, Request, Requester};
-use crate::objects::Kind;
 use crate::qp::tests::queue_pair;
 
 const PD: u32 = 0x10;
