@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn what_is_refused_is_asked_for() {
         let functions = (0..3).map(|id| Function::new(id, Features::default()));
-        let mut fabric = Fabric::new(functions.collect());
+        let functions = functions.collect();
+        let mut fabric = Fabric { functions };
         // No other test has a third function, or this many.
         let line = "fn2: QP 0x1: request refused";
         refuse!("{line}");

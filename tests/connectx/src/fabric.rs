@@ -56,10 +56,6 @@ const LONGEST: Duration = Duration::from_millis(500);
 const TURN: usize = 64;
 
 impl Fabric {
-    pub fn new(functions: Vec<Function>) -> Self {
-        Self { functions }
-    }
-
     /// Does some of the work that there is. Returns whether there is more.
     pub fn work(&mut self) -> bool {
         self.resume();

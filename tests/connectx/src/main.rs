@@ -85,7 +85,7 @@ use fabric::Fabric;
 use function::Function;
 use vfio_user::Connection;
 
-const USAGE: &str = "usage: connectx [option...] SOCKET...
+const USAGE: &str = "usage: connectx [OPTION...] SOCKET...
 Serves one PCI function on each socket, until all of them were connected and are closed.
   --infiniband     the ports are of InfiniBand, not of Ethernet
   --no-odp         on-demand paging is not announced
@@ -93,38 +93,6 @@ Serves one PCI function on each socket, until all of them were connected and are
   --verbose LEVEL  0 refusals, 1 commands (default), 2 memory keys, 3 work requests
 Exits with 1 if an error was logged: something that hardware does not forgive.
 ";
-
-struct Options {
-    features: Features,
-    control: Option<String>,
-    sockets: Vec<String>,
-}
-
-fn options() -> Result<Options, String> {
-    let mut options = Options {
-        features: Features::default(),
-        control: None,
-        sockets: Vec::new(),
-    };
-    let mut args = std::env::args().skip(1);
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().ok_or(format!("{arg} needs a value"));
-        match arg.as_str() {
-            "--infiniband" => options.features.infiniband = true,
-            "--no-odp" => options.features.no_odp = true,
-            "--control" => options.control = Some(value()?),
-            "--verbose" => {
-                log::set_level(value()?.parse().map_err(|_| "--verbose needs a number")?)
-            }
-            other if other.starts_with('-') => return Err(format!("no such option: {other}")),
-            _ => options.sockets.push(arg),
-        }
-    }
-    if options.sockets.is_empty() {
-        return Err("no socket is given".into());
-    }
-    Ok(options)
-}
 
 struct Control {
     requests: File,
@@ -136,12 +104,9 @@ struct Control {
 impl Control {
     fn open(path: &str) -> io::Result<Self> {
         // For reading and writing, so that the end of a writer is not the end of the pipe.
-        let open = |end: &str| {
-            OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(format!("{path}.{end}"))
-        };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let open = |end: &str| options.open(format!("{path}.{end}"));
         Ok(Self {
             requests: open("in")?,
             answers: open("out")?,
@@ -170,11 +135,12 @@ enum Socket {
 }
 
 impl Socket {
-    fn fd(&self) -> Option<i32> {
+    /// Returns the descriptor to wait for; poll ignores negative ones.
+    fn fd(&self) -> i32 {
         match self {
-            Self::Listens(listener) => Some(listener.as_raw_fd()),
-            Self::Connected(connection) => Some(connection.fd()),
-            Self::Closed => None,
+            Self::Listens(listener) => listener.as_raw_fd(),
+            Self::Connected(connection) => connection.fd(),
+            Self::Closed => -1,
         }
     }
 
@@ -203,29 +169,38 @@ impl Socket {
     }
 }
 
-fn run(options: &Options) -> io::Result<()> {
-    let functions = (0..options.sockets.len()).map(|id| Function::new(id, options.features));
-    let mut fabric = Fabric::new(functions.collect());
-    let mut control = options.control.as_deref().map(Control::open).transpose()?;
-    let mut sockets = Vec::new();
-    for path in &options.sockets {
-        sockets.push(Socket::Listens(UnixListener::bind(path)?));
+fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let (mut features, mut control) = (Features::default(), None);
+    let (mut functions, mut sockets) = (Vec::new(), Vec::new());
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or(USAGE);
+        match arg.as_str() {
+            "--infiniband" => features.infiniband = true,
+            "--no-odp" => features.no_odp = true,
+            "--control" => control = Some(Control::open(&value()?)?),
+            "--verbose" => log::set_level(value()?.parse()?),
+            other if other.starts_with('-') => return Err(USAGE.into()),
+            path => {
+                functions.push(Function::new(functions.len(), features));
+                sockets.push(Socket::Listens(UnixListener::bind(path)?));
+            }
+        }
     }
-    say!("listening on {}", options.sockets.join(" "));
+    say!("listening on {} sockets", sockets.len());
+    let mut fabric = Fabric { functions };
     let mut busy = false;
     loop {
         let mut fds: Vec<_> = sockets.iter().map(Socket::fd).collect();
-        if fds.iter().all(Option::is_none) {
+        if fds.iter().all(|fd| *fd < 0) {
             break;
         }
-        fds.push(control.as_ref().map(|control| control.requests.as_raw_fd()));
+        fds.push(control.as_ref().map_or(-1, |c| c.requests.as_raw_fd()));
         let timeout = match fabric.idle() {
             _ if busy => 0,
             Some(time) => time.as_micros().div_ceil(1000).min(1000) as i32,
             None => -1,
         };
-        // poll ignores negative descriptors.
-        let fds: Vec<_> = fds.iter().map(|fd| fd.unwrap_or(-1)).collect();
         let ready = sys::wait(&fds, timeout);
         for (n, socket) in sockets.iter_mut().enumerate() {
             if ready[n] {
@@ -245,14 +220,7 @@ fn run(options: &Options) -> io::Result<()> {
 }
 
 fn main() -> ExitCode {
-    let options = match options() {
-        Ok(options) => options,
-        Err(why) => {
-            eprint!("connectx: {why}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    if let Err(e) = run(&options) {
+    if let Err(e) = run() {
         error!("{e}");
     }
     say!("{} errors", log::errors());

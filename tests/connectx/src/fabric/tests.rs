@@ -64,7 +64,13 @@ fn fabric(len: u64) -> (Fabric, u32, u32) {
     let (mut a, mut b) = (end(0), end(1));
     let (local, remote) = (key(&mut a, 0x1000), key(&mut b, len));
     a.dma.write(DATA, b"twelve bytes").unwrap();
-    (Fabric::new(vec![a, b]), local, remote)
+    (
+        Fabric {
+            functions: vec![a, b],
+        },
+        local,
+        remote,
+    )
 }
 
 /// Posts a work request of one block on function 0, and has it done.
