@@ -15,20 +15,21 @@ impl Field {
         Self { offset, width }
     }
 
+    /// Returns a field of the struct that this field is.
+    pub const fn with(self, inner: Self) -> Self {
+        Self::new(self.offset + inner.offset, inner.width)
+    }
+
     pub const fn byte(self) -> usize {
         self.offset / 8
     }
 
     /// Returns the value. Bytes past the end of `data` read as 0, as the device pads input.
     pub fn get(self, data: &[u8]) -> u64 {
-        let first = self.offset / 8;
-        let last = (self.offset + self.width - 1) / 8;
-        let mut value = 0u128;
-        for at in first..=last {
-            value = value << 8 | u128::from(data.get(at).copied().unwrap_or(0));
-        }
-        let below = 7 - (self.offset + self.width - 1) % 8;
-        (value >> below) as u64 & self.mask()
+        let last = self.offset + self.width - 1;
+        let byte = |at| u128::from(data.get(at).copied().unwrap_or(0));
+        let value = (self.byte()..=last / 8).fold(0, |value, at| value << 8 | byte(at));
+        (value >> (7 - last % 8)) as u64 & u64::MAX >> (64 - self.width)
     }
 
     pub fn get32(self, data: &[u8]) -> u32 {
@@ -41,18 +42,13 @@ impl Field {
 
     /// Stores the value; the part of it past the end of `data` is dropped.
     pub fn set(self, data: &mut [u8], value: u64) {
-        let value = value & self.mask();
         for bit in 0..self.width {
             let at = self.offset + bit;
             let Some(byte) = data.get_mut(at / 8) else {
                 return;
             };
-            let mask = 0x80 >> (at % 8);
-            if value >> (self.width - 1 - bit) & 1 == 1 {
-                *byte |= mask;
-            } else {
-                *byte &= !mask;
-            }
+            let set = (value >> (self.width - 1 - bit) & 1) as u8;
+            *byte = *byte & !(0x80 >> (at % 8)) | set << (7 - at % 8);
         }
     }
 
@@ -71,14 +67,6 @@ impl Field {
     pub fn rest_mut(self, data: &mut [u8]) -> &mut [u8] {
         let from = self.byte().min(data.len());
         &mut data[from..]
-    }
-
-    const fn mask(self) -> u64 {
-        if self.width >= 64 {
-            u64::MAX
-        } else {
-            (1 << self.width) - 1
-        }
     }
 }
 

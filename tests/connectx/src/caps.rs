@@ -141,6 +141,20 @@ const FLOW_TABLE_CAPS: &[(Field, u64)] = &[
     (flow_table_prop_layout::max_ft_level, 64),
 ];
 
+/// Page faults for connected transports, by memory key and address.
+const ODP_CAPS: &[(Field, u64)] = &[
+    (odp_cap::mem_page_fault, 1),
+    (FAULTS.with(odp_scheme_cap::page_prefetch), 1),
+    (RC.with(odp_per_transport_service_cap::send), 1),
+    (RC.with(odp_per_transport_service_cap::receive), 1),
+    (RC.with(odp_per_transport_service_cap::write), 1),
+    (RC.with(odp_per_transport_service_cap::read), 1),
+    (RC.with(odp_per_transport_service_cap::atomic), 1),
+    (RC.with(odp_per_transport_service_cap::srq_receive), 1),
+];
+const FAULTS: Field = odp_cap::memory_page_fault_scheme_cap;
+const RC: Field = FAULTS.with(odp_scheme_cap::rc_odp_caps);
+
 #[derive(Clone, Copy, Default)]
 pub struct Features {
     pub infiniband: bool,
@@ -161,31 +175,13 @@ fn announced(kind: u64, features: Features) -> Vec<u8> {
             cmd_hca_cap::pg.set(&mut caps, u64::from(!features.no_odp));
         }
         ETHERNET if !features.infiniband => set(&mut caps, ETHERNET_OFFLOAD_CAPS),
-        ODP if !features.no_odp => odp(&mut caps),
+        ODP if !features.no_odp => set(&mut caps, ODP_CAPS),
         ATOMIC => set(&mut caps, ATOMIC_CAPS),
         ROCE if !features.infiniband => set(&mut caps, ROCE_CAPS),
         FLOW_TABLE if !features.infiniband => flow_tables(&mut caps),
         _ => {}
     }
     caps
-}
-
-/// Page faults for connected transports, by memory key and address.
-fn odp(caps: &mut [u8]) {
-    odp_cap::mem_page_fault.set(caps, 1);
-    let scheme = odp_cap::memory_page_fault_scheme_cap.rest_mut(caps);
-    odp_scheme_cap::page_prefetch.set(scheme, 1);
-    let service = odp_scheme_cap::rc_odp_caps.rest_mut(scheme);
-    for field in [
-        odp_per_transport_service_cap::send,
-        odp_per_transport_service_cap::receive,
-        odp_per_transport_service_cap::write,
-        odp_per_transport_service_cap::read,
-        odp_per_transport_service_cap::atomic,
-        odp_per_transport_service_cap::srq_receive,
-    ] {
-        field.set(service, 1);
-    }
 }
 
 fn flow_tables(caps: &mut [u8]) {

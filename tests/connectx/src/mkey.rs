@@ -114,19 +114,20 @@ pub struct Mkeys {
     all: BTreeMap<u32, Mkey>,
 }
 
+/// Makes a method of each field of the context.
+macro_rules! fields {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $field:path;)*) => {
+        $($(#[$doc])* pub fn $name(&self) -> $type { $field.get(&self.context) as $type })*
+    };
+}
+
 impl Mkey {
     pub fn new(context: &[u8]) -> Result<Self, Refusal> {
         let mode = mkc::access_mode_4_2.get(context) << 2 | mkc::access_mode_1_0.get(context);
-        let mode = match mode {
-            0 => Mode::Physical,
-            1 => Mode::Pages,
-            2 => Mode::Ranges,
-            3 => Mode::FixedRanges,
-            other => {
-                let why = format!("access mode {other} is not announced");
-                return Err(Refusal::new(BAD_PARAM, why));
-            }
-        };
+        let modes = [Mode::Physical, Mode::Pages, Mode::Ranges, Mode::FixedRanges];
+        let why = format!("access mode {mode} is not announced");
+        let mode = modes.get(mode as usize);
+        let mode = *mode.ok_or(Refusal::new(BAD_PARAM, why))?;
         let mut context = context.to_vec();
         context.resize(mkc::BYTES, 0);
         Ok(Self {
@@ -150,35 +151,24 @@ impl Mkey {
         self.set(field, field.get(from));
     }
 
-    /// Returns the low byte of the key; the index is above it.
-    pub fn variant(&self) -> u8 {
-        mkc::mkey_7_0.get(&self.context) as u8
-    }
-
     pub fn free(&self) -> bool {
         self.has(mkc::free)
     }
 
-    /// Returns the queue pair that alone may use the key; all ones for any.
-    pub fn qpn(&self) -> u32 {
-        mkc::qpn.get32(&self.context)
+    fields! {
+        /// The low byte of the key; the index is above it.
+        variant: u8 = mkc::mkey_7_0;
+        /// The queue pair that alone may use the key; all ones for any.
+        qpn: u32 = mkc::qpn;
+        pd: u32 = mkc::pd;
+        start: u64 = mkc::start_addr;
+        /// Counts for nothing in a key of all addresses.
+        len: u64 = mkc::len;
+        log_page: u32 = mkc::log_page_size;
     }
 
-    pub fn pd(&self) -> u32 {
-        mkc::pd.get32(&self.context)
-    }
-
-    pub fn start(&self) -> u64 {
-        mkc::start_addr.get(&self.context)
-    }
-
-    /// Returns the length, which counts for nothing in a key of all addresses.
-    pub fn len(&self) -> u64 {
-        mkc::len.get(&self.context)
-    }
-
-    pub fn log_page(&self) -> u32 {
-        mkc::log_page_size.get32(&self.context)
+    pub fn page_size(&self) -> u64 {
+        1 << self.log_page()
     }
 
     /// Returns how many bytes the driver may write to the table.
@@ -219,11 +209,9 @@ impl Mkey {
 
     /// Returns the page that `va` is in, and the offset in it.
     fn page(&self, va: u64) -> (u64, u64) {
-        let size = 1u64 << self.log_page();
-        let offset = va
-            .wrapping_sub(self.start())
-            .wrapping_add(self.start() & (size - 1));
-        (offset >> self.log_page(), offset & (size - 1))
+        let within = self.page_size() - 1;
+        let offset = va.wrapping_sub(self.start() & !within);
+        (offset >> self.log_page(), offset & within)
     }
 }
 
@@ -341,7 +329,7 @@ fn pages(mkey: &Mkey, dma: &Dma, request: &Request) -> Result<Spans, AccessError
         if entry & PRESENT == 0 || (writes && entry & WRITE == 0) {
             return Err(AccessError::NotPresent { key, va });
         }
-        let size = 1u64 << mkey.log_page();
+        let size = mkey.page_size();
         if entry & !PRESENT & (size - 1) != 0 {
             error!("mkey {key:#x}: {entry:#x} is no address of a page of {size:#x} bytes");
             return Err(AccessError::Alignment);
@@ -374,7 +362,7 @@ fn ranges(mkey: &Mkey, va: u64, len: u64) -> Result<Vec<(u32, u64, u64)>, Access
             break;
         }
         let size = match mkey.mode {
-            Mode::FixedRanges => 1 << mkey.log_page(),
+            Mode::FixedRanges => mkey.page_size(),
             _ => u64::from(be32(entry, 0)),
         };
         if skip >= size {

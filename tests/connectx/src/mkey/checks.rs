@@ -50,7 +50,7 @@ impl Mkey {
         else {
             return Vec::new();
         };
-        let size = 1u64 << self.log_page();
+        let size = self.page_size();
         let before = self.start() & (size - 1);
         let end = before.saturating_add(self.len());
         let entries = self.table.chunks_exact(8).take(last as usize + 1);

@@ -14,7 +14,7 @@ impl Function {
             // The header has no names for these two.
             let (id, offset) = (be32(input, 100), be64(input, 104));
             mkey.umem = Some(id);
-            let count = mkey.len().div_ceil(1 << mkey.log_page());
+            let count = mkey.len().div_ceil(mkey.page_size());
             let pages = self.umem_translations(id, offset, (count, mkey.log_page()))?;
             let writable = self.umem_writable(id).is_ok();
             let permission = if writable { PRESENT } else { READ };

@@ -16,7 +16,7 @@ impl Mkey {
             self.mode,
             self.start(),
             self.len(),
-            1u64 << self.log_page(),
+            self.page_size(),
             self.pd(),
             flag(mkc::lr, "r", "-"),
             flag(mkc::lw, "w", "-"),
@@ -30,11 +30,8 @@ impl Mkey {
         match self.mode {
             Mode::Physical => {}
             Mode::Pages => {
-                let size = 1u64 << self.log_page();
-                let entries = self
-                    .table
-                    .chunks_exact(8)
-                    .take((last as usize).saturating_add(1));
+                let entries = self.table.chunks_exact(8);
+                let entries = entries.take((last as usize).saturating_add(1));
                 // The memory, the first entry in it, and how many follow.
                 let mut runs = Vec::<(String, u64, u64)>::new();
                 for entry in entries.map(|entry| be64(entry, 0)) {
@@ -43,7 +40,7 @@ impl Mkey {
                         Some((last, first, count))
                             if entry & PRESENT != 0
                                 && *last == memory
-                                && entry == *first + *count * size =>
+                                && entry == *first + *count * self.page_size() =>
                         {
                             *count += 1;
                         }
