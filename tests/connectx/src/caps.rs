@@ -225,13 +225,13 @@ impl Function {
             mode.set(&mut caps, wanted);
         }
         if kind == ODP && self.features.no_odp {
-            return Err(Refusal::new(BAD_PARAM, "on-demand paging is not announced"));
+            fail!(BAD_PARAM, "on-demand paging is not announced");
         }
         if kind == GENERAL {
             // The driver says how large the pages of its host are.
             let log = cmd_hca_cap::log_uar_page_sz.get32(&caps);
             if log > MAX_LOG_UAR_PAGE {
-                return Err(Refusal::new(BAD_PARAM, "no such page size"));
+                fail!(BAD_PARAM, "no such page size");
             }
             self.hca.objects.log_uars = log;
             cmd_hca_cap::num_of_uars_per_page.set(&mut caps, 1 << log);

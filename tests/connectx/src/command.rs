@@ -39,12 +39,8 @@ impl Refusal {
         }
     }
 
-    pub fn missing(kind: &str, number: u32) -> Self {
-        Self::new(BAD_RES, format!("no {kind} {number:#x}"))
-    }
-
-    pub fn busy(why: impl Into<String>) -> Self {
-        Self::new(BAD_RES_STATE, why)
+    pub fn missing(kind: Kind, number: u32) -> Self {
+        Self::new(BAD_RES, format!("no {kind:?} {number:#x}"))
     }
 }
 

@@ -20,9 +20,8 @@ const SEQUENCE: u32 = 0xff_ffff;
 
 #[derive(Default)]
 pub struct Cq {
-    buffer: Buffer,
-    /// With the consumer index, and what it is armed for.
-    dbr: u64,
+    /// The doorbell record has the consumer index, and what the queue is armed for.
+    memory: QueueMemory,
     log_size: u32,
     /// 64 or 128: where the entry is the second half.
     entry: u64,
@@ -37,7 +36,7 @@ pub struct Cq {
 impl Cq {
     /// Returns the DMA addresses of the ring and of the doorbell record.
     pub fn place(&self) -> (u64, u64) {
-        (self.buffer.address(0), self.dbr)
+        (self.memory.buffer.address(0), self.memory.dbr)
     }
 }
 
@@ -84,33 +83,26 @@ impl Cqe {
 impl Function {
     pub fn create_cq(&mut self, input: &[u8]) -> Result<u32, Refusal> {
         let context = create_cq_in::cq_context.slice(input);
-        let ring = if create_cq_in::cq_umem_valid.is_set(input) {
-            // The header has no names for these two: 64 bits of offset, then the number.
-            RingPlace::Umem {
-                id: be32(input, 88),
-                offset: be64(input, 80),
-            }
-        } else {
-            let log_page = cqc::log_page_size.get32(context) + 12;
-            let offset = cqc::page_offset.get(context);
-            RingPlace::pages(create_cq_in::pas.rest(input), log_page, offset)
+        // The header has no names for these two: 64 bits of offset, then the number.
+        let umem = (be32(input, 88), be64(input, 80));
+        let record_umem = cqc::dbr_umem_valid.is_set(context);
+        let place = QueuePlace {
+            umem: create_cq_in::cq_umem_valid.is_set(input).then_some(umem),
+            list: create_cq_in::pas.rest(input),
+            log_page: cqc::log_page_size.get32(context),
+            offset: cqc::page_offset.get(context),
+            record_umem: record_umem.then(|| be32(context, 4)),
+            record: cqc::dbr_addr.get(context),
         };
-        let in_umem = cqc::dbr_umem_valid.is_set(context);
-        let record = (
-            in_umem.then(|| be32(context, 4)),
-            cqc::dbr_addr.get(context),
-        );
-        // The device writes to the ring, and only reads the doorbell record.
-        if let RingPlace::Umem { id, .. } = ring {
-            self.umem_writable(id)?;
-        }
         let entry = 64 << (cqc::cqe_sz.get(context) & 1);
         let log_size = cqc::log_cq_size.get32(context);
-        let memory = self.queue_memory(ring, record, entry << log_size)?;
-        let mut uses = memory.uses;
+        let (memory, mut uses) = self.queue_memory(&place, entry << log_size)?;
+        // The device writes to the ring, and only reads the doorbell record.
+        if place.umem.is_some_and(|(id, _)| !self.umem_writable(id)) {
+            fail!(BAD_PARAM, "the umem of the ring is read-only");
+        }
         let cq = Cq {
-            buffer: memory.buffer,
-            dbr: memory.dbr,
+            memory,
             log_size,
             entry,
             eq: cqc::c_eqn_or_apu_element.get32(context),
@@ -129,7 +121,7 @@ impl Function {
     pub fn modify_cq(&mut self, input: &[u8]) -> Result<(), Refusal> {
         const RESIZE: u64 = 1;
         if modify_cq_in::op_mod.get(input) == RESIZE {
-            return Err(Refusal::new(BAD_PARAM, "a resize, which is not announced"));
+            fail!(BAD_PARAM, "a resize, which is not announced");
         }
         let number = modify_cq_in::cqn.get32(input);
         self.hca.objects.usable(Kind::Cq, number)
@@ -141,7 +133,7 @@ impl Function {
         let Some(cq) = self.hca.cqs.get(&number) else {
             return error!(self, "completion for CQ {number:#x}, which is not there");
         };
-        let (consumed, _) = self.record(cq.dbr);
+        let (consumed, _) = self.record(cq.memory.dbr);
         let full = cq.produced.wrapping_sub(consumed) & SEQUENCE >= 1 << cq.log_size;
         if cq.overrun || (full && !cq.overrun_allowed) {
             return self.overrun(number);
@@ -150,7 +142,7 @@ impl Function {
         entry[CQE - 1] |= (cq.produced >> cq.log_size & 1) as u8;
         let slot = u64::from(cq.produced & ((1 << cq.log_size) - 1));
         let at = slot * cq.entry + (cq.entry - CQE as u64);
-        if let Err(bad) = cq.buffer.write(&self.dma, at, &entry) {
+        if let Err(bad) = cq.memory.buffer.write(&self.dma, at, &entry) {
             return self.unmapped(&format!("CQ {number:#x}"), bad.0);
         }
         let Some(cq) = self.hca.cqs.get_mut(&number) else {
@@ -198,7 +190,7 @@ impl Function {
             let own = cq.uar;
             return refuse!(self, "CQ {number:#x} is armed by UAR {uar}, and has {own}");
         }
-        let (_, record) = self.record(cq.dbr);
+        let (_, record) = self.record(cq.memory.dbr);
         if (record ^ value) & !SEQUENCE != 0 {
             // Not `refused:`, as it may be in order: the driver has armed again meanwhile, and the
             // doorbell of that is on its way.

@@ -33,13 +33,14 @@ pub struct Eq {
 impl Function {
     pub fn create_eq(&mut self, input: &[u8]) -> Result<u32, Refusal> {
         let context = create_eq_in::eq_context_entry.slice(input);
-        let ring = RingPlace::pages(
-            create_eq_in::pas.rest(input),
-            eqc::log_page_size.get32(context) + 12,
-            eqc::page_offset.get(context),
-        );
+        let place = QueuePlace {
+            list: create_eq_in::pas.rest(input),
+            log_page: eqc::log_page_size.get32(context),
+            offset: eqc::page_offset.get(context),
+            ..QueuePlace::default()
+        };
         let log_size = eqc::log_eq_size.get32(context);
-        let memory = self.queue_memory(ring, (None, 0), EQE << log_size)?;
+        let (memory, uses) = self.queue_memory(&place, EQE << log_size)?;
         let eq = Eq {
             buffer: memory.buffer,
             log_size,
@@ -49,12 +50,9 @@ impl Function {
             ..Eq::default()
         };
         if eq.vector >= VECTORS {
-            return Err(Refusal::new(BAD_PARAM, format!("no vector {}", eq.vector)));
+            fail!(BAD_PARAM, "no vector {}", eq.vector);
         }
-        let number = self
-            .hca
-            .objects
-            .create(Kind::Eq, user(input), memory.uses)?;
+        let number = self.hca.objects.create(Kind::Eq, user(input), uses)?;
         self.hca.eqs.insert(number, eq);
         Ok(number)
     }

@@ -12,8 +12,7 @@ const BLOCK: u64 = 64;
 /// A send queue, or a receive queue without its memory.
 #[derive(Default)]
 pub struct Queue {
-    buffer: Buffer,
-    dbr: u64,
+    memory: QueueMemory,
     log_size: u32,
     next: u16,
     context: Vec<u8>,
@@ -34,13 +33,10 @@ impl Function {
         };
         let mut uses = vec![(Kind::Cq, queue.cq())];
         if kind == Kind::Sq {
-            let place = sqc::wq.rest(context);
-            let list = sqc::wq.rest(create_sq_in::ctx.rest(input)).get(wq::BYTES..);
-            queue.log_size = wq::log_wq_sz.get32(place);
-            let size = BLOCK << queue.log_size;
-            let memory = self.work_queue_memory(place, list.unwrap_or_default(), size)?;
-            (queue.buffer, queue.dbr) = (memory.buffer, memory.dbr);
-            uses.extend(memory.uses);
+            let wq = create_sq_in::ctx.with(sqc::wq).rest(input);
+            let (memory, umems) = self.work_queue_memory(wq)?;
+            (queue.memory, queue.log_size) = (memory, wq::log_wq_sz.get32(wq));
+            uses.extend(umems);
         }
         let number = self.hca.objects.create(kind, user(input), uses)?;
         self.hca.ethernet.insert(number, queue);
@@ -49,7 +45,7 @@ impl Function {
 
     fn ethernet_queue(&mut self, number: u32) -> Result<&mut Queue, Refusal> {
         let queue = self.hca.ethernet.get_mut(&number);
-        queue.ok_or_else(|| Refusal::missing("queue", number))
+        queue.ok_or_else(|| Refusal::missing(Kind::Sq, number))
     }
 
     pub fn modify_ethernet_queue(&mut self, input: &[u8]) -> Result<(), Refusal> {
@@ -73,12 +69,12 @@ impl Function {
         while let Some(queue) = self.hca.ethernet.get(&number) {
             let (index, cq) = (queue.next, queue.cq());
             let ready = sqc::state.get32(&queue.context) == READY;
-            if !ready || self.record(queue.dbr).1 as u16 == index {
+            if !ready || self.record(queue.memory.dbr).1 as u16 == index {
                 return;
             }
             let slot = u64::from(index) & ((1 << queue.log_size) - 1);
             let mut head = [0; 16];
-            if let Err(bad) = queue.buffer.read(&self.dma, slot * BLOCK, &mut head) {
+            if let Err(bad) = queue.memory.buffer.read(&self.dma, slot * BLOCK, &mut head) {
                 return self.unmapped(&format!("send queue {number:#x}"), bad.0);
             }
             let units = be32(&head, 4) & 0x3f;

@@ -91,7 +91,7 @@ impl Function {
         let token = high << 32 | mem_page_fault_info::fault_token_31_0.get(info);
         let error = mem_page_fault_info::error.is_set(info);
         let Some(waiter) = self.hca.faults.open.remove(&token) else {
-            return Err(Refusal::new(BAD_RES, format!("no page fault {token}")));
+            fail!(BAD_RES, "no page fault {token}");
         };
         if error {
             refuse!(self, "page fault {token} cannot be resolved");

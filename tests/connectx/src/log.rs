@@ -126,6 +126,12 @@ macro_rules! refuse {
     ($($arg:tt)*) => { $crate::log::refused(format_args!($($arg)*)) };
 }
 
+/// Returns from a command with this status, and why.
+#[macro_export]
+macro_rules! fail {
+    ($status:expr, $($arg:tt)*) => { return Err($crate::command::Refusal::new($status, format!($($arg)*))) };
+}
+
 /// Logs an error; the run fails.
 #[macro_export]
 macro_rules! error {

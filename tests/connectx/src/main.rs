@@ -45,7 +45,9 @@ mod prelude {
     pub(crate) use crate::bits::{be16, be32, be64, put, set, Field};
     pub(crate) use crate::buffer::Buffer;
     pub(crate) use crate::caps::Features;
-    pub(crate) use crate::command::{user, Refusal, Reply, BAD_PARAM, BAD_QP_STATE, BAD_RES};
+    pub(crate) use crate::command::{
+        user, Refusal, Reply, BAD_PARAM, BAD_QP_STATE, BAD_RES, BAD_RES_STATE,
+    };
     pub(crate) use crate::config::VECTORS;
     pub(crate) use crate::cq::{completion, Cqe};
     pub(crate) use crate::dma::{copy, gather, scatter, swap, total, Dma, Spans, Unmapped};
@@ -59,11 +61,11 @@ mod prelude {
     pub(crate) use crate::mkey::{
         Access, AccessError, Mkey, Mkeys, Request, Requester, MAX_INDIRECTION,
     };
-    pub(crate) use crate::objects::{Kind, Uses};
+    pub(crate) use crate::objects::{find, Kind, Uses};
     pub(crate) use crate::port::{Gid, FULL_MEMBER};
     pub(crate) use crate::qp::{Qp, Service, State, Tries};
     pub(crate) use crate::transport::Message;
-    pub(crate) use crate::umem::RingPlace;
+    pub(crate) use crate::umem::{QueueMemory, QueuePlace};
     pub(crate) use crate::umr::Failure;
     pub(crate) use crate::wqe::{opcode, pointed, remote, Next, Wqe};
 }

@@ -116,7 +116,7 @@ impl Objects {
             _ => number,
         };
         let owner = self.owner(kind, first).map(drop);
-        owner.ok_or_else(|| Refusal::missing(&format!("{kind:?}"), number))
+        owner.ok_or_else(|| Refusal::missing(kind, number))
     }
 
     /// Returns how many objects of each kind there are, of the user contexts that `of` accepts, and
@@ -163,11 +163,17 @@ impl Objects {
     fn destroy(&mut self, kind: Kind, number: u32) -> Result<(), Refusal> {
         let object = (kind, number);
         if self.live.values().any(|(_, uses)| uses.contains(&object)) {
-            return Err(Refusal::busy(format!("{kind:?} {number:#x} is in use")));
+            fail!(BAD_RES_STATE, "{kind:?} {number:#x} is in use");
         }
         let gone = self.live.remove(&object).map(drop);
-        gone.ok_or_else(|| Refusal::missing(&format!("{kind:?}"), number))
+        gone.ok_or_else(|| Refusal::missing(kind, number))
     }
+}
+
+/// Returns the state of an object.
+pub fn find<T>(all: &BTreeMap<u32, T>, kind: Kind, number: u32) -> Result<&T, Refusal> {
+    all.get(&number)
+        .ok_or_else(|| Refusal::missing(kind, number))
 }
 
 impl Function {
@@ -246,8 +252,7 @@ impl Function {
             _ => false,
         };
         if in_key {
-            let why = format!("{kind:?} {number:#x} has memory keys");
-            return Err(Refusal::busy(why));
+            fail!(BAD_RES_STATE, "{kind:?} {number:#x} has memory keys");
         }
         // A driver must not: no command could destroy the objects any more.
         let left = match kind {
@@ -257,7 +262,7 @@ impl Function {
         if !left.is_empty() {
             let why = format!("user context {number:#x} still has {}", left.join(", "));
             error!(self, "{why}");
-            return Err(Refusal::busy(why));
+            fail!(BAD_RES_STATE, "{why}");
         }
         let hca = &mut self.hca;
         hca.objects.destroy(kind, number)?;

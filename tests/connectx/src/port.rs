@@ -167,7 +167,7 @@ impl Function {
         let index = set_roce_address_in::roce_address_index.get(input) as usize;
         let layout = set_roce_address_in::roce_address.rest(input);
         let Some(entry) = self.port.gids.get_mut(index) else {
-            return Err(Refusal::missing("entry of the table", index as u32));
+            fail!(BAD_RES, "no entry {index} of the table");
         };
         put(&mut entry.gid, 0, layout);
         entry.version = roce_addr_layout::roce_version.get(layout) as u8;

@@ -123,25 +123,24 @@ impl Function {
             8 => Service::Qp1,
             0xc => Service::Umr,
             other => {
-                let why = format!("service {other:#x} is not announced");
-                return Err(Refusal::new(BAD_PARAM, why));
+                fail!(BAD_PARAM, "service {other:#x} is not announced")
             }
         };
         let get = |field: Field| field.get32(&context);
-        let ring = if create_qp_in::wq_umem_valid.is_set(input) {
-            RingPlace::Umem {
-                id: create_qp_in::wq_umem_id.get32(input),
-                offset: create_qp_in::wq_umem_offset.get(input),
-            }
-        } else {
-            let offset = qpc::page_offset.get(&context);
-            let log_page = get(qpc::log_page_size) + 12;
-            RingPlace::pages(create_qp_in::pas.rest(input), log_page, offset)
+        let umem = (
+            create_qp_in::wq_umem_id.get32(input),
+            create_qp_in::wq_umem_offset.get(input),
+        );
+        let in_umem = create_qp_in::wq_umem_valid.is_set(input);
+        let place = QueuePlace {
+            umem: in_umem.then_some(umem),
+            list: create_qp_in::pas.rest(input),
+            log_page: get(qpc::log_page_size),
+            offset: qpc::page_offset.get(&context),
+            // The header has no name for the number of the umem.
+            record_umem: (get(qpc::dbr_umem_valid) != 0).then(|| be32(&context, 228)),
+            record: qpc::dbr_addr.get(&context),
         };
-        // The header has no name for the number of the umem.
-        let in_umem = qpc::dbr_umem_valid.is_set(&context);
-        let umem = in_umem.then(|| be32(&context, 228));
-        let record = (umem, qpc::dbr_addr.get(&context));
         let stride = 16 << get(qpc::log_rq_stride);
         let receives = match get(qpc::rq_type) {
             0 => stride << get(qpc::log_rq_size),
@@ -151,9 +150,7 @@ impl Function {
             true => 0,
             false => BLOCK << get(qpc::log_sq_size),
         };
-        let memory = self.queue_memory(ring, record, receives + sends)?;
-        let buffer = memory.buffer;
-        let mut uses = memory.uses;
+        let (memory, mut uses) = self.queue_memory(&place, receives + sends)?;
         let mut qp = Qp {
             service,
             dbr: memory.dbr,
@@ -161,7 +158,7 @@ impl Function {
             ..Qp::default()
         };
         let ring = |offset, field, stride| Ring {
-            buffer: buffer.from(offset),
+            buffer: memory.buffer.from(offset),
             log_size: get(field),
             stride,
             next: 0,
@@ -173,8 +170,6 @@ impl Function {
         }
         if sends > 0 {
             qp.send = ring(receives, qpc::log_sq_size, BLOCK);
-        }
-        if sends > 0 {
             self.hca.objects.usable(Kind::Uar, qp.uar)?;
         }
         if !matches!(service, Service::Umr | Service::Xrc) {
@@ -183,15 +178,10 @@ impl Function {
         if service != Service::Xrc {
             uses.extend(qp.srq.map(|srq| (Kind::Srq, srq)));
         }
-        let cqs = [get(qpc::cqn_snd), get(qpc::cqn_rcv)];
-        uses.extend(
-            cqs.map(|cq| (Kind::Cq, cq))
-                .iter()
-                .filter(|(_, cq)| *cq != 0),
-        );
-        qp.number = self.hca.objects.create(Kind::Qp, user(input), uses)?;
-        let number = qp.number;
-        qp.context = context;
+        let cqs = [get(qpc::cqn_snd), get(qpc::cqn_rcv)].map(|cq| (Kind::Cq, cq));
+        uses.extend(cqs.iter().filter(|(_, cq)| *cq != 0));
+        let number = self.hca.objects.create(Kind::Qp, user(input), uses)?;
+        (qp.number, qp.context) = (number, context);
         self.hca.qps.insert(number, qp);
         Ok(number)
     }
@@ -206,8 +196,7 @@ impl Function {
     }
 
     pub fn qp(&self, number: u32) -> Result<&Qp, Refusal> {
-        let qp = self.hca.qps.get(&number);
-        qp.ok_or_else(|| Refusal::missing("QP", number))
+        find(&self.hca.qps, Kind::Qp, number)
     }
 
     /// Returns the two words of a doorbell record.

@@ -56,12 +56,12 @@ impl Function {
 
     fn next_shared(&self, qp: &Qp, number: u32) -> Option<Receive> {
         let srq = self.hca.srqs.get(&number)?;
-        if self.record(srq.dbr).0 as u16 == srq.taken {
+        if self.record(srq.memory.dbr).0 as u16 == srq.taken {
             return None;
         }
         let slot = u64::from(srq.head) & ((1 << srq.log_size) - 1);
         let mut entry = vec![0; srq.stride as usize];
-        let buffer = &srq.buffer;
+        let buffer = &srq.memory.buffer;
         if let Err(bad) = buffer.read(&self.dma, slot * srq.stride, &mut entry) {
             self.unmapped(&format!("SRQ {number:#x}"), bad.0);
             return None;

@@ -10,8 +10,7 @@ const LIST: u64 = 0;
 const CYCLIC: u64 = 1;
 
 pub struct Srq {
-    pub buffer: Buffer,
-    pub dbr: u64,
+    pub memory: QueueMemory,
     pub log_size: u32,
     pub stride: u64,
     /// The index of the next entry.
@@ -37,23 +36,16 @@ impl Srq {
 impl Function {
     pub fn create_rmp(&mut self, input: &[u8]) -> Result<u32, Refusal> {
         let context = create_rmp_in::ctx.slice(input);
-        let queue = rmpc::wq.rest(context);
+        let queue = create_rmp_in::ctx.with(rmpc::wq).rest(input);
         let kind = wq::wq_type.get(queue);
         if !matches!(kind, LIST | CYCLIC) {
-            let why = format!("a work queue of type {kind} is not announced");
-            return Err(Refusal::new(BAD_PARAM, why));
+            fail!(BAD_PARAM, "a work queue of type {kind} is not announced");
         }
-        let list = rmpc::wq.rest(create_rmp_in::ctx.rest(input));
-        let list = list.get(wq::BYTES..).unwrap_or_default();
-        let log_size = wq::log_wq_sz.get32(queue);
-        let stride = 1 << wq::log_wq_stride.get32(queue);
-        let memory = self.work_queue_memory(queue, list, stride << log_size)?;
-        let mut uses = memory.uses;
+        let (memory, mut uses) = self.work_queue_memory(queue)?;
         let srq = Srq {
-            buffer: memory.buffer,
-            dbr: memory.dbr,
-            log_size,
-            stride,
+            memory,
+            log_size: wq::log_wq_sz.get32(queue),
+            stride: 1 << wq::log_wq_stride.get(queue),
             head: 0,
             taken: 0,
             cyclic: kind == CYCLIC,
@@ -68,8 +60,7 @@ impl Function {
 
     pub fn query_rmp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
         let number = query_rmp_in::rmpn.get32(input);
-        let srq = self.hca.srqs.get(&number);
-        let srq = srq.ok_or_else(|| Refusal::missing("SRQ", number))?;
+        let srq = find(&self.hca.srqs, Kind::Srq, number)?;
         out.put(query_rmp_out::rmp_context.byte(), &srq.context);
         Ok(())
     }

@@ -27,41 +27,25 @@ impl Umem {
     }
 }
 
-/// Where a command says that a ring is.
-pub enum RingPlace<'a> {
-    /// In pages of this size, from this offset in the first one on.
-    Pages {
-        list: &'a [u8],
-        log_page: u32,
-        offset: u64,
-    },
-    Umem {
-        id: u32,
-        offset: u64,
-    },
+/// Where a command says that a queue is.
+#[derive(Default)]
+pub struct QueuePlace<'a> {
+    /// The umem of the ring, and the offset in it.
+    pub umem: Option<(u32, u64)>,
+    /// Else its pages, of 4 KiB or so many times doubled, and the offset in the first one, in 64ths.
+    pub list: &'a [u8],
+    pub log_page: u32,
+    pub offset: u64,
+    /// The doorbell record: in a umem at this offset, or else at this DMA address.
+    pub record_umem: Option<u32>,
+    pub record: u64,
 }
-
-impl<'a> RingPlace<'a> {
-    /// Returns the ring in the pages of `list`. The unit of `offset` is a 64th of a page.
-    pub fn pages(list: &'a [u8], log_page: u32, offset: u64) -> Self {
-        Self::Pages {
-            list,
-            log_page,
-            offset: offset << (log_page - 6),
-        }
-    }
-}
-
-/// Where a command says that a doorbell record is: in a umem at this offset, or else at this DMA address.
-pub type Record = (Option<u32>, u64);
 
 #[derive(Default)]
 pub struct QueueMemory {
     pub buffer: Buffer,
     /// The DMA address of the doorbell record.
     pub dbr: u64,
-    /// The umems that these are in.
-    pub uses: Uses,
 }
 
 impl Function {
@@ -77,33 +61,32 @@ impl Function {
             writable: list.chunks_exact(8).all(|entry| entry[7] & WRITE != 0),
         };
         if !new.buffer.holds(1) {
-            let why = format!("offset {offset:#x} in {count} pages of 2^{log_page} bytes");
-            return Err(Refusal::new(BAD_PARAM, why));
+            fail!(
+                BAD_PARAM,
+                "offset {offset:#x} in {count} pages of 2^{log_page} bytes"
+            );
         }
-        let uses = Uses::new();
-        let number = self.hca.objects.create(Kind::Umem, user(input), uses)?;
+        let number = self
+            .hca
+            .objects
+            .create(Kind::Umem, user(input), Uses::new())?;
         self.hca.umems.insert(number, new);
         Ok(number)
     }
 
-    fn umem(&self, id: u32) -> Result<&Umem, Refusal> {
-        let umem = self.hca.umems.get(&id);
-        umem.ok_or_else(|| Refusal::missing("umem", id))
-    }
-
-    /// Returns the `len` bytes from `offset` on of a umem, whose address
-    /// must be a multiple of `alignment`.
+    /// Returns the `len` bytes from `offset` on of a umem, whose address is a multiple of `alignment`.
     fn umem_part(
         &self,
         id: u32,
         (offset, len): (u64, u64),
         alignment: u64,
     ) -> Result<Buffer, Refusal> {
-        let part = self.umem(id)?.buffer.from(offset);
+        let part = find(&self.hca.umems, Kind::Umem, id)?.buffer.from(offset);
         if !part.holds(len) || part.address(0) % alignment != 0 {
-            let why =
-                format!("umem {id:#x}: no {len} bytes, aligned to {alignment}, at {offset:#x}");
-            return Err(Refusal::new(BAD_PARAM, why));
+            fail!(
+                BAD_PARAM,
+                "umem {id:#x}: no {len} bytes, aligned to {alignment}, at {offset:#x}"
+            );
         }
         Ok(part)
     }
@@ -116,79 +99,63 @@ impl Function {
         offset: u64,
         (count, log_page): (u64, u32),
     ) -> Result<Vec<u64>, Refusal> {
-        let size = 1u64.checked_shl(log_page).unwrap_or(0);
-        let len = count.saturating_mul(size);
-        let part = self.umem_part(id, (offset, len), size.max(1))?;
-        if size == 0 || log_page > part.log_page() {
-            let why = format!("umem {id:#x} has pages of 2^{} bytes", part.log_page());
-            return Err(Refusal::new(BAD_PARAM, why));
+        let size = 1 << log_page;
+        let part = self.umem_part(id, (offset, count.saturating_mul(size)), size)?;
+        if log_page > part.log_page() {
+            fail!(
+                BAD_PARAM,
+                "umem {id:#x} has pages of 2^{} bytes",
+                part.log_page()
+            );
         }
         Ok((0..count).map(|n| part.address(n * size)).collect())
     }
 
-    /// Returns the memory of a queue with rings of `size` bytes.
+    /// Returns the memory of a queue with rings of `size` bytes, and the umems that it is in.
     pub fn queue_memory(
         &self,
-        ring: RingPlace<'_>,
-        record: Record,
+        place: &QueuePlace<'_>,
         size: u64,
-    ) -> Result<QueueMemory, Refusal> {
-        let mut uses = Uses::new();
-        let buffer = match ring {
-            RingPlace::Pages {
-                list,
-                log_page,
-                offset,
-            } => Buffer::new(list, log_page, offset),
-            RingPlace::Umem { id, offset } => {
-                uses.push((Kind::Umem, id));
-                self.umem_part(id, (offset, 1), RING_ALIGNMENT)?
-            }
+    ) -> Result<(QueueMemory, Uses), Refusal> {
+        let log_page = place.log_page + 12;
+        let buffer = match place.umem {
+            Some((id, offset)) => self.umem_part(id, (offset, 1), RING_ALIGNMENT)?,
+            None => Buffer::new(place.list, log_page, place.offset << (log_page - 6)),
         };
         if !buffer.holds(size) {
-            return Err(Refusal::new(BAD_PARAM, "too few pages for the queue"));
+            fail!(BAD_PARAM, "too few pages for the queue");
         }
-        let dbr = match record {
-            (None, at) => at,
-            (Some(id), offset) => {
-                uses.push((Kind::Umem, id));
-                let part = self.umem_part(id, (offset, RECORD), RECORD)?;
-                part.address(0)
-            }
+        let dbr = match place.record_umem {
+            Some(id) => self
+                .umem_part(id, (place.record, RECORD), RECORD)?
+                .address(0),
+            None => place.record,
         };
-        Ok(QueueMemory { buffer, dbr, uses })
+        let ring_umem = place.umem.map(|(id, _)| id);
+        let umems = ring_umem.into_iter().chain(place.record_umem);
+        let uses = umems.map(|id| (Kind::Umem, id)).collect();
+        Ok((QueueMemory { buffer, dbr }, uses))
     }
 
-    /// Returns the memory of a queue that the context `queue`, a `wq`, describes. `list` has the pages
-    /// that follow it.
-    pub fn work_queue_memory(
-        &self,
-        queue: &[u8],
-        list: &[u8],
-        size: u64,
-    ) -> Result<QueueMemory, Refusal> {
-        let ring = if wq::wq_umem_valid.is_set(queue) {
-            RingPlace::Umem {
-                id: wq::wq_umem_id.get32(queue),
-                offset: wq::wq_umem_offset.get(queue),
-            }
-        } else {
-            let log_page = wq::log_wq_pg_sz.get32(queue) + 12;
-            RingPlace::pages(list, log_page, wq::page_offset.get(queue))
+    /// Returns the memory of a queue that a `wq` describes, after which its pages are.
+    pub fn work_queue_memory(&self, queue: &[u8]) -> Result<(QueueMemory, Uses), Refusal> {
+        let umem = (wq::wq_umem_id.get32(queue), wq::wq_umem_offset.get(queue));
+        let record_umem = wq::dbr_umem_id.get32(queue);
+        let place = QueuePlace {
+            umem: wq::wq_umem_valid.is_set(queue).then_some(umem),
+            list: queue.get(wq::BYTES..).unwrap_or_default(),
+            log_page: wq::log_wq_pg_sz.get32(queue),
+            offset: wq::page_offset.get(queue),
+            record_umem: wq::dbr_umem_valid.is_set(queue).then_some(record_umem),
+            record: wq::dbr_addr.get(queue),
         };
-        let in_umem = wq::dbr_umem_valid.is_set(queue);
-        let umem = in_umem.then(|| wq::dbr_umem_id.get32(queue));
-        let record = (umem, wq::dbr_addr.get(queue));
-        self.queue_memory(ring, record, size)
+        let log_size = wq::log_wq_sz.get(queue) + wq::log_wq_stride.get(queue);
+        self.queue_memory(&place, 1 << log_size)
     }
 
-    /// Fails if the device may not write to the umem `id`.
-    pub fn umem_writable(&self, id: u32) -> Result<(), Refusal> {
-        if self.hca.umems.get(&id).is_some_and(|umem| !umem.writable) {
-            let why = format!("umem {id:#x} is read-only");
-            return Err(Refusal::new(BAD_PARAM, why));
-        }
-        Ok(())
+    /// Returns whether the device may write to the umem `id`.
+    pub fn umem_writable(&self, id: u32) -> bool {
+        self.hca.umems.get(&id).is_some_and(|umem| umem.writable)
     }
 }
 

@@ -79,7 +79,7 @@ impl Function {
             return Ok(());
         }
         if mkey.qpn() != ANY_QP && !self.hca.qps.contains_key(&mkey.qpn()) {
-            return Err(Refusal::new(BAD_RES, format!("no QP {:#x}", mkey.qpn())));
+            fail!(BAD_RES, "no QP {:#x}", mkey.qpn());
         }
         mkey.fits().map_err(|why| Refusal::new(BAD_PARAM, why))
     }

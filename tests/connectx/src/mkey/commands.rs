@@ -16,7 +16,7 @@ impl Function {
             mkey.umem = Some(id);
             let count = mkey.len().div_ceil(mkey.page_size());
             let pages = self.umem_translations(id, offset, (count, mkey.log_page()))?;
-            let writable = self.umem_writable(id).is_ok();
+            let writable = self.umem_writable(id);
             let permission = if writable { PRESENT } else { READ };
             let entry = |page: &u64| (page | permission).to_be_bytes();
             mkey.table = pages.iter().flat_map(entry).collect();
@@ -24,8 +24,7 @@ impl Function {
             let given = create_mkey_in::translations_octword_actual_size.get(input) as usize * 16;
             let list = create_mkey_in::klm_pas_mtt.rest(input);
             if given > list.len() || given > mkey.table_size() {
-                let why = "more translations than there is room for";
-                return Err(Refusal::new(BAD_PARAM, why));
+                fail!(BAD_PARAM, "more translations than there is room for");
             }
             mkey.table = list[..given].to_vec();
         }
@@ -42,7 +41,7 @@ impl Function {
         let index = destroy_mkey_in::mkey_index.get32(input);
         if self.hca.mkeys.remove(index).is_none() {
             error!(self, "mkey index {index:#x} is destroyed, and is not there");
-            return Err(Refusal::missing("mkey index", index));
+            fail!(BAD_RES, "no mkey index {index:#x}");
         }
         trace!(2, self, "mkey index {index:#x} is destroyed");
         Ok(())

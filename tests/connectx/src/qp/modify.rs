@@ -75,8 +75,7 @@ impl Function {
         let from = init2rtr_qp_in::qpc.slice(input);
         let qp = self.qp(number)?;
         let Some(state) = transition(opcode, qp.state) else {
-            let why = format!("QP {number:#x} is in state {:?}", qp.state);
-            return Err(Refusal::new(BAD_QP_STATE, why));
+            fail!(BAD_QP_STATE, "QP {number:#x} is in state {:?}", qp.state);
         };
         let Some(qp) = self.hca.qps.get_mut(&number) else {
             return Ok(());

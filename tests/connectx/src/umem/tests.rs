@@ -3,7 +3,7 @@
 //! Queues of user contexts in umems, made by commands as an application gives them.
 
 use super::*;
-use crate::command::{tests::execute, BAD_RES_STATE};
+use crate::command::tests::execute;
 use crate::function::tests::function;
 
 const ME: u32 = 7;
