@@ -76,9 +76,7 @@ impl Fabric {
             }
         }
         self.settle();
-        self.functions
-            .iter()
-            .any(|function| !function.hca.ready.is_empty())
+        self.functions.iter().any(|f| !f.hca.ready.is_empty())
     }
 
     /// Wakes the queue pairs whose time has come, and looks after those in error.
@@ -99,17 +97,11 @@ impl Fabric {
     pub fn idle(&self) -> Option<Duration> {
         let now = Instant::now();
         let waiting = self.functions.iter().flat_map(|f| &f.hca.waiting);
-        let next = waiting
-            .map(|(at, _)| at.saturating_duration_since(now))
-            .min();
-        let failed = self.functions.iter().any(|function| {
-            let failed = |qp: &Qp| qp.state == crate::qp::State::Error && qp.receive.is_some();
-            function.hca.qps.values().any(failed)
-        });
-        match (next, failed) {
-            (next, true) => Some(next.unwrap_or(LONGEST).min(Duration::from_millis(5))),
-            (next, false) => next,
-        }
+        let next = waiting.map(|(at, _)| at.saturating_duration_since(now));
+        let failed = |qp: &Qp| qp.state == State::Error && qp.receive.is_some();
+        let mut qps = self.functions.iter().flat_map(|f| f.hca.qps.values());
+        let look = qps.any(failed).then_some(Duration::from_millis(5));
+        next.chain(look).min()
     }
 
     /// Hands the answers to page faults to those who wait for them.
@@ -119,9 +111,9 @@ impl Fabric {
                 let (f, qpn) = resumed.waiter;
                 let function = &mut self.functions[f];
                 let qp = function.hca.qps.get_mut(&qpn);
-                if let Some(qp) = qp.filter(|qp| qp.fault == Some(resumed.token)) {
-                    qp.fault = None;
-                    qp.fault_failed = resumed.error;
+                if let Some(qp) = qp.filter(|qp| qp.message.fault == Some(resumed.token)) {
+                    qp.message.fault = None;
+                    qp.message.fault_failed = resumed.error;
                     function.wake(qpn);
                 }
             }
@@ -132,10 +124,10 @@ impl Fabric {
         let Some(qp) = self.functions[f].hca.qps.get(&qpn).cloned() else {
             return Step::Stop;
         };
-        if qp.fault.is_some() {
+        if qp.message.fault.is_some() {
             return Step::Stop;
         }
-        if qp.state == crate::qp::State::Error {
+        if qp.state == State::Error {
             self.functions[f].flush(qpn);
             return Step::Stop;
         }
@@ -144,11 +136,7 @@ impl Fabric {
             Next::Malformed(wqe) => return self.fail(f, &qp, &wqe, syndrome::LOCAL_OPERATION),
             Next::Work(wqe) => wqe,
         };
-        let (index, opcode) = (wqe.index, wqe.opcode);
-        trace!(
-            3,
-            "fn{f}: QP {qpn:#x}: work request {index}, opcode {opcode:#x}"
-        );
+        trace!(3, "fn{f}: QP {qpn:#x}: {:#x} at {}", wqe.opcode, wqe.index);
         if wqe.opcode == opcode::UMR && self.functions[f].hca.init.fatal {
             // Only a reset ends that.
             return Step::Stop;
@@ -170,14 +158,12 @@ impl Fabric {
                 missing,
                 syndrome,
             } => {
-                if qp.fault_failed {
+                if qp.message.fault_failed {
                     return self.fault_failed(f, &qp, &wqe, syndrome);
                 }
                 match self.functions[at].page_fault(&missing, (f, qpn)) {
                     Some(token) => {
-                        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qpn) {
-                            qp.fault = Some(token);
-                        }
+                        self.functions[f].with_qp(qpn, |qp| qp.message.fault = Some(token));
                         Step::Stop
                     }
                     None => {
@@ -194,26 +180,16 @@ impl Fabric {
             (_, opcode::NOP) => Outcome::Done(0),
             (Service::Rc | Service::Umr, opcode::UMR) => {
                 let function = &mut self.functions[f];
-                let applied = match qp.message.applied {
-                    true => Ok(()),
-                    false => function.umr(qp, wqe),
-                };
-                match applied {
+                match function.umr(qp, wqe) {
                     // The key has changed, and a packet that was translated before is not written.
                     Ok(()) if function.in_flight(wqe.immediate >> 8) => {
                         function.hca.fenced.insert(qp.number);
-                        if let Some(qp) = function.hca.qps.get_mut(&qp.number) {
-                            qp.message.applied = true;
-                        }
+                        function.with_qp(qp.number, |qp| qp.message.applied = true);
                         Outcome::Held
                     }
                     Ok(()) => Outcome::Done(0),
-                    Err(Failure::Bind(why)) => {
+                    Err(why) => {
                         refuse!("fn{f}: UMR on QP {:#x}: {why}", qp.number);
-                        Outcome::Fail(syndrome::BIND)
-                    }
-                    Err(Failure::List(error)) => {
-                        function.denied("UMR, translations", error);
                         Outcome::Fail(syndrome::BIND)
                     }
                 }
@@ -253,12 +229,10 @@ impl Fabric {
     }
 
     fn advance(&mut self, f: usize, qpn: u32, wqe: &Wqe) {
-        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qpn) {
+        self.functions[f].with_qp(qpn, |qp| {
             qp.send.next = qp.send.next.wrapping_add(wqe.blocks);
-            qp.tries = Tries::default();
-            qp.fault_failed = false;
             qp.message = Message::default();
-        }
+        });
     }
 
     fn done(&mut self, f: usize, qp: &Qp, wqe: &Wqe, bytes: u32) -> Step {
@@ -292,38 +266,32 @@ impl Fabric {
 
     fn no_answer(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Step {
         // 4.096 microseconds, doubled as often; 0 is for ever.
-        let (wait, most) = match ads::ack_timeout.get32(qp.path()) {
-            0 => (LONGEST, None),
-            timeout => {
-                let wait = Duration::from_nanos(4096 << timeout);
-                (wait, Some(qp.get(qpc::retry_count)))
-            }
-        };
-        let tries = qp.tries.no_answer + 1;
-        self.again(f, qp, |all| all.no_answer = tries, wait);
-        match most.is_some_and(|most| tries > most) {
-            true => self.fail(f, qp, wqe, syndrome::NO_ANSWER),
-            false => Step::Stop,
+        let timeout = ads::ack_timeout.get32(qp.path());
+        if timeout != 0 && qp.message.no_answer >= qp.get(qpc::retry_count) {
+            return self.fail(f, qp, wqe, syndrome::NO_ANSWER);
+        }
+        self.functions[f].with_qp(qp.number, |qp| qp.message.no_answer += 1);
+        match timeout {
+            0 => self.again(f, qp, LONGEST),
+            _ => self.again(f, qp, Duration::from_nanos(4096 << timeout)),
         }
     }
 
     fn not_ready(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Step {
         const FOR_EVER: u32 = 7;
-        let (tries, most) = (qp.tries.not_ready + 1, qp.get(qpc::rnr_retry));
-        self.again(f, qp, |all| all.not_ready = tries, SHORTEST);
-        match most != FOR_EVER && tries > most {
-            true => self.fail(f, qp, wqe, syndrome::NOT_READY),
-            false => Step::Stop,
+        let most = qp.get(qpc::rnr_retry);
+        if most != FOR_EVER && qp.message.not_ready >= most {
+            return self.fail(f, qp, wqe, syndrome::NOT_READY);
         }
+        self.functions[f].with_qp(qp.number, |qp| qp.message.not_ready += 1);
+        self.again(f, qp, SHORTEST)
     }
 
     /// Has a work request tried again, after a time.
-    fn again(&mut self, f: usize, qp: &Qp, count: impl FnOnce(&mut Tries), wait: Duration) {
-        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
-            count(&mut qp.tries);
-        }
+    fn again(&mut self, f: usize, qp: &Qp, wait: Duration) -> Step {
         let at = Instant::now() + wait.clamp(SHORTEST, LONGEST);
         self.functions[f].hca.waiting.push((at, qp.number));
+        Step::Stop
     }
 }
 

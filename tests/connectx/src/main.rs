@@ -63,10 +63,9 @@ mod prelude {
     };
     pub(crate) use crate::objects::{find, Kind, Uses};
     pub(crate) use crate::port::{Gid, FULL_MEMBER};
-    pub(crate) use crate::qp::{Qp, Service, State, Tries};
+    pub(crate) use crate::qp::{Qp, Service, State};
     pub(crate) use crate::transport::Message;
     pub(crate) use crate::umem::{QueueMemory, QueuePlace};
-    pub(crate) use crate::umr::Failure;
     pub(crate) use crate::wqe::{opcode, pointed, remote, Next, Wqe};
 }
 

@@ -44,13 +44,6 @@ pub struct Ring {
     pub next: u16,
 }
 
-/// What a requester has tried in vain.
-#[derive(Clone, Default)]
-pub struct Tries {
-    pub no_answer: u32,
-    pub not_ready: u32,
-}
-
 #[derive(Clone, Default)]
 pub struct Qp {
     pub number: u32,
@@ -62,11 +55,6 @@ pub struct Qp {
     /// Its own receive queue; none if it has a shared one, or receives nothing.
     pub receive: Option<Ring>,
     pub srq: Option<u32>,
-    pub tries: Tries,
-    /// The page fault that it waits for.
-    pub fault: Option<u64>,
-    /// The driver could not resolve its last page fault.
-    pub fault_failed: bool,
     /// How far it is with the work request that it is at.
     pub message: Message,
     pub dbr: u64,
@@ -223,10 +211,13 @@ impl Function {
     pub(crate) fn forget_work(&mut self, number: u32) {
         self.hca.ready.retain(|ready| *ready != number);
         self.hca.waiting.retain(|(_, waiting)| *waiting != number);
+        self.with_qp(number, |qp| qp.message = Message::default());
+    }
+
+    /// Changes a queue pair, if it is there.
+    pub fn with_qp(&mut self, number: u32, change: impl FnOnce(&mut Qp)) {
         if let Some(qp) = self.hca.qps.get_mut(&number) {
-            qp.fault = None;
-            qp.fault_failed = false;
-            qp.message = Message::default();
+            change(qp);
         }
     }
 

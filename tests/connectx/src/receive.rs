@@ -115,7 +115,7 @@ impl Function {
     pub fn fail_queue_pair(&mut self, number: u32) {
         if let Some(qp) = self.hca.qps.get_mut(&number) {
             qp.state = State::Error;
-            qp.message = Default::default();
+            qp.message = Message::default();
             let shared = qp.srq.is_some();
             self.flush(number);
             if shared {
@@ -138,9 +138,7 @@ impl Function {
                 Next::Malformed(_) => (self.posted(qp).1, None),
             };
             let cq = qp.get(qpc::cqn_snd);
-            if let Some(qp) = self.hca.qps.get_mut(&number) {
-                qp.send.next = next;
-            }
+            self.with_qp(number, |qp| qp.send.next = next);
             if let Some(cqe) = cqe {
                 let (opcode, syndrome) = (completion::REQUEST_ERROR, FLUSHED);
                 self.complete(

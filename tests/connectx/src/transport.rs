@@ -28,9 +28,16 @@ pub struct Flight {
     bytes: (u64, u64),
 }
 
-/// How far the message of a queue pair is.
+/// How far a queue pair is with the work request that it is at.
 #[derive(Clone, Default)]
 pub struct Message {
+    /// How often it had no answer, and met no receive work request.
+    pub no_answer: u32,
+    pub not_ready: u32,
+    /// The page fault that it waits for.
+    pub fault: Option<u64>,
+    /// The driver could not resolve its last page fault.
+    pub fault_failed: bool,
     /// So many bytes are written.
     pub done: u64,
     pub flight: Option<Flight>,
@@ -109,9 +116,7 @@ impl Fabric {
             let of = keys.into_iter().map(|key| (key, (f, qp.number)));
             self.functions[g].hca.flying.extend(of);
         }
-        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
-            qp.message.flight = Some(flight);
-        }
+        self.functions[f].with_qp(qp.number, |qp| qp.message.flight = Some(flight));
     }
 
     /// Lets the packets go on that are held back.
@@ -358,10 +363,10 @@ impl Fabric {
         if let Some(left) = &mut self.functions[peer.g].inject.packets {
             *left = left.saturating_sub(1);
         }
-        if let Some(qp) = self.functions[f].hca.qps.get_mut(&qp.number) {
+        self.functions[f].with_qp(qp.number, |qp| {
             qp.message.flight = None;
             qp.message.done += here;
-        }
+        });
         if qp.message.done + here < len {
             return Outcome::Packet;
         }

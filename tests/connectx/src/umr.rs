@@ -51,14 +51,6 @@ const PARTS: &[(u64, &[Field])] = &[
     (1 << 47, &[mkc::relaxed_ordering_read]),
 ];
 
-/// How a UMR fails.
-pub enum Failure {
-    /// The key is not what the request takes it for.
-    Bind(String),
-    /// The list of translations cannot be read.
-    List(AccessError),
-}
-
 impl Function {
     /// Keeps UMR work requests back, or has those done that were.
     pub fn hold_umr(&mut self, hold: bool) {
@@ -75,14 +67,16 @@ impl Function {
         self.hca.flying.iter().any(|(key, _)| *key == index)
     }
 
-    pub fn umr(&mut self, qp: &Qp, wqe: &Wqe) -> Result<(), Failure> {
-        let bind = |why: String| Err(Failure::Bind(why));
+    pub fn umr(&mut self, qp: &Qp, wqe: &Wqe) -> Result<(), String> {
+        if qp.message.applied {
+            return Ok(());
+        }
         if self.inject.fail_umr > 0 {
             self.inject.fail_umr -= 1;
-            return bind("injected".into());
+            return Err("injected".into());
         }
         if wqe.bytes.len() < LIST {
-            return bind(format!("{} bytes are too few", wqe.bytes.len()));
+            return Err(format!("{} bytes are too few", wqe.bytes.len()));
         }
         let control = &wqe.bytes[CONTROL..CONTEXT];
         let flags = control[0];
@@ -97,46 +91,56 @@ impl Function {
         let context = wqe.bytes[CONTEXT..LIST].to_vec();
         let key = wqe.immediate;
         let Some(mkey) = self.hca.mkeys.get_mut(key >> 8) else {
-            return bind(format!("mkey {key:#x}: no such index"));
+            return Err(format!("mkey {key:#x}: no such index"));
         };
         let known = PARTS.iter().fold(0, |all, (bit, _)| all | bit);
-        let (variant, size) = (mkey.variant(), mkey.table_size());
         let end = offset + list.len();
-        let why = if mask & !known != 0 {
-            format!("mask {mask:#x} has bits that are not announced")
-        } else if !mkey.has(mkc::umr_en) {
-            "it is not enabled for UMR".into()
-        } else if mask & mask::KEY == 0 && variant != key as u8 {
-            format!("stale, it is {variant:#x} now")
-        } else if qp.service != Service::Umr && mkey.pd() != qp.pd() {
-            format!("of PD {:#x}, the queue pair of {:#x}", mkey.pd(), qp.pd())
-        } else if flags & CHECK_FREE != 0 && mkey.free() {
-            "it is free".into()
-        } else if flags & CHECK_NOT_FREE != 0 && !mkey.free() {
-            "it is not free".into()
-        } else if flags & CHECK_QPN != 0 && mkey.qpn() != qp.number {
-            format!("of QP {:#x}", mkey.qpn())
-        } else if list.len() % ALIGNMENT != 0 || offset % ALIGNMENT != 0 {
-            format!("translations from {offset} to {end}, not in units of {ALIGNMENT}")
-        } else if end > size.next_multiple_of(ALIGNMENT) {
-            format!("translations to {end}, of {size}")
-        } else {
-            String::new()
-        };
-        if !why.is_empty() {
-            return bind(format!("mkey {key:#x}: {why}"));
+        let refusals = [
+            (mask & !known != 0, "bits of the mask are not announced"),
+            (!mkey.has(mkc::umr_en), "it is not enabled for UMR"),
+            (
+                mask & mask::KEY == 0 && mkey.variant() != key as u8,
+                "it is stale",
+            ),
+            (
+                qp.service != Service::Umr && mkey.pd() != qp.pd(),
+                "of another PD",
+            ),
+            (flags & CHECK_FREE != 0 && mkey.free(), "it is free"),
+            (
+                flags & CHECK_NOT_FREE != 0 && !mkey.free(),
+                "it is not free",
+            ),
+            (
+                flags & CHECK_QPN != 0 && mkey.qpn() != qp.number,
+                "of another QP",
+            ),
+            (
+                list.len() % ALIGNMENT != 0,
+                "translations not in units of 64 bytes",
+            ),
+            (
+                offset % ALIGNMENT != 0,
+                "an offset not in units of 64 bytes",
+            ),
+            (
+                end > mkey.table_size().next_multiple_of(ALIGNMENT),
+                "no room for the translations",
+            ),
+        ];
+        if let Some((_, why)) = refusals.iter().find(|(refused, _)| *refused) {
+            return Err(format!("mkey {key:#x}: {why}"));
         }
         let mut new = mkey.clone();
         for (_, fields) in PARTS.iter().filter(|(bit, _)| mask & bit != 0) {
             fields.iter().for_each(|field| new.take(*field, &context));
         }
         if let Err(refusal) = self.check_mkey(&new) {
-            return bind(format!("mkey {key:#x}: {}", refusal.why));
+            return Err(format!("mkey {key:#x}: {}", refusal.why));
         }
-        let table = &mut new.table;
         if !list.is_empty() {
-            table.resize(table.len().max(end), 0);
-            table[offset..end].copy_from_slice(&list);
+            new.table.resize(new.table.len().max(end), 0);
+            new.table[offset..end].copy_from_slice(&list);
         }
         let what = if new.free() { "freed" } else { "written" };
         self.hca.mkeys.replace(key >> 8, new);
@@ -145,22 +149,24 @@ impl Function {
     }
 
     /// Returns the translations of a work request: in itself, or where it points to.
-    fn translations(&self, qp: &Qp, wqe: &Wqe, flags: u8, len: usize) -> Result<Vec<u8>, Failure> {
+    fn translations(&self, qp: &Qp, wqe: &Wqe, flags: u8, len: usize) -> Result<Vec<u8>, String> {
         if len == 0 {
             return Ok(Vec::new());
         }
         if flags & INLINE != 0 {
             let list = wqe.bytes.get(LIST..LIST + len).map(<[u8]>::to_vec);
-            return list.ok_or(Failure::Bind("the list is cut off".into()));
+            return list.ok_or("the list is cut off".into());
         }
         let Some(segment) = wqe.bytes.get(LIST..LIST + 16) else {
-            return Err(Failure::Bind("there is no list".into()));
+            return Err("there is no list".into());
         };
         let spans = self.translate(&pointed(segment, Access::LocalRead, qp.requester()));
-        let spans = spans.map_err(Failure::List)?;
+        let spans = spans.map_err(|error| {
+            self.denied("UMR, translations", error);
+            "the list cannot be read"
+        })?;
         if total(&spans) < len {
-            let why = format!("the list has {} bytes, not {len}", total(&spans));
-            return Err(Failure::Bind(why));
+            return Err(format!("the list has {} bytes, not {len}", total(&spans)));
         }
         let mut list = vec![0; len];
         gather(&spans, &mut list);

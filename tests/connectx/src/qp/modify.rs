@@ -2,7 +2,6 @@
 
 //! Changes of the state of a queue pair, and what each takes over.
 
-use super::{Qp, State, Tries};
 use crate::prelude::*;
 
 /// What each transition takes over, whatever the mask says.
@@ -104,20 +103,19 @@ impl Function {
             }
         }
         qp.state = state;
-        // A packet that is on its way is lost.
-        if matches!(state, State::Reset | State::Error) {
-            qp.message = Default::default();
-        }
         match state {
             State::Reset => {
                 qp.send.next = 0;
                 if let Some(receive) = &mut qp.receive {
                     receive.next = 0;
                 }
-                qp.tries = Tries::default();
                 self.forget_work(number);
             }
-            State::Error => self.flush(number),
+            // A packet that is on its way is lost.
+            State::Error => {
+                qp.message = Message::default();
+                self.flush(number);
+            }
             // What was posted before the queue pair could send.
             State::Rts => self.wake(number),
             _ => {}
