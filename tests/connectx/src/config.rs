@@ -2,11 +2,11 @@
 
 //! The PCI configuration space of one function.
 
+use crate::bits::put;
+
 /// Mellanox, ConnectX-5.
-const VENDOR: u16 = 0x15b3;
-const DEVICE: u16 = 0x1017;
-/// Network controller: InfiniBand.
-const CLASS: u16 = 0x0207;
+const VENDOR: [u8; 2] = [0xb3, 0x15];
+const DEVICE: [u8; 2] = [0x17, 0x10];
 
 /// The size of BAR 0: registers, and the UARs after them.
 pub const BAR0_SIZE: u64 = 32 << 20;
@@ -24,6 +24,35 @@ const PCIE: usize = 0x40;
 const DEVICE_CONTROL: usize = PCIE + 8;
 const MSIX: usize = 0x80;
 
+/// What is in the space: the offset, the bytes, and which of their bits can be written.
+const INITIAL: &[(usize, &[u8], &[u8])] = &[
+    (0x00, &VENDOR, &[]),
+    (0x02, &DEVICE, &[]),
+    (COMMAND, &[], &[0x47, 0x05]),
+    (0x06, &[0x10, 0], &[]),
+    // Network controller: InfiniBand.
+    (0x0a, &[0x07, 0x02], &[]),
+    // BAR 0: memory, 64 bits, prefetchable.
+    (0x10, &[0x0c], &[]),
+    (0x2c, &VENDOR, &[]),
+    (0x2e, &[0x07, 0x00], &[]),
+    (0x34, &[PCIE as u8], &[]),
+    (0x3c, &[0, 1], &[0xff]),
+    // PCI Express capability, version 2: an endpoint that can be reset alone. 8 GT/s, 8 lanes.
+    (PCIE, &[0x10, MSIX as u8, 0x02, 0x00], &[]),
+    (PCIE + 4, &[0x22, 0x80, 0x00, 0x10], &[]),
+    (DEVICE_CONTROL, &[0x10, 0x28], &[0xff, 0x7f]),
+    (PCIE + 0x0c, &[0x83], &[]),
+    (PCIE + 0x10, &[], &[0xc0]),
+    (PCIE + 0x12, &[0x83], &[]),
+    (PCIE + 0x28, &[], &[0x1f, 0x04]),
+    (PCIE + 0x2c, &[0x0e], &[]),
+    (PCIE + 0x30, &[3], &[]),
+    (MSIX, &[0x11, 0, VECTORS as u8 - 1, 0], &[0, 0, 0, 0xc0]),
+    (MSIX + 4, &TABLE.to_le_bytes(), &[]),
+    (MSIX + 8, &PENDING.to_le_bytes(), &[]),
+];
+
 /// The space, and which bits of it can be written.
 pub struct Config {
     bytes: Vec<u8>,
@@ -32,49 +61,17 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let mut config = Self {
-            bytes: vec![0; CONFIG_SIZE as usize],
-            writable: vec![0; CONFIG_SIZE as usize],
-        };
-        config.set(0x00, &VENDOR.to_le_bytes());
-        config.set(0x02, &DEVICE.to_le_bytes());
-        config.set(0x06, &[0x10, 0]);
-        config.set(0x0a, &CLASS.to_le_bytes());
-        // BAR 0: memory, 64 bits, prefetchable.
-        config.set(0x10, &[0x0c]);
-        config.set(0x2c, &VENDOR.to_le_bytes());
-        config.set(0x2e, &[0x07, 0x00]);
-        config.set(0x34, &[PCIE as u8]);
-        config.set(0x3d, &[1]);
-        config.writable[COMMAND..COMMAND + 2].copy_from_slice(&[0x47, 0x05]);
-        config.writable[0x3c] = 0xff;
-
-        // PCI Express capability, version 2: an endpoint that can be reset alone. 8 GT/s, 8 lanes.
-        config.set(PCIE, &[0x10, MSIX as u8, 0x02, 0x00]);
-        config.set(PCIE + 4, &0x1000_8022u32.to_le_bytes());
-        config.set(DEVICE_CONTROL, &[0x10, 0x28]);
-        config.set(PCIE + 0x0c, &0x0000_0083u32.to_le_bytes());
-        config.set(PCIE + 0x12, &0x0083u16.to_le_bytes());
-        config.set(PCIE + 0x2c, &0x0000_000eu32.to_le_bytes());
-        config.set(PCIE + 0x30, &[3]);
-        config.writable[DEVICE_CONTROL..DEVICE_CONTROL + 2].copy_from_slice(&[0xff, 0x7f]);
-        config.writable[PCIE + 0x10] = 0xc0;
-        config.writable[PCIE + 0x28..PCIE + 0x2a].copy_from_slice(&[0x1f, 0x04]);
-
-        config.set(MSIX, &[0x11, 0]);
-        config.set(MSIX + 2, &((VECTORS - 1) as u16).to_le_bytes());
-        config.set(MSIX + 4, &TABLE.to_le_bytes());
-        config.set(MSIX + 8, &PENDING.to_le_bytes());
-        config.writable[MSIX + 3] = 0xc0;
-        config
+        let empty = || vec![0; CONFIG_SIZE as usize];
+        let (mut bytes, mut writable) = (empty(), empty());
+        for (at, values, masks) in INITIAL {
+            put(&mut bytes, *at, values);
+            put(&mut writable, *at, masks);
+        }
+        Self { bytes, writable }
     }
 }
 
 impl Config {
-    fn set(&mut self, at: usize, bytes: &[u8]) {
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-
     /// Reads; what is past the end reads as 0.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         for (at, byte) in data.iter_mut().enumerate() {

@@ -2,6 +2,7 @@
 
 //! Completion queues.
 
+use crate::eq::of_queue;
 use crate::prelude::*;
 
 /// What the driver writes for completions: opcodes.
@@ -130,13 +131,25 @@ impl Function {
     /// Writes a completion, and the event if the queue is armed.
     pub fn complete(&mut self, number: u32, cqe: &Cqe) {
         trace!(3, self, "CQ {number:#x}: {cqe:x?}");
-        let Some(cq) = self.hca.cqs.get(&number) else {
+        let Some(mut cq) = self.hca.cqs.remove(&number) else {
             return error!(self, "completion for CQ {number:#x}, which is not there");
         };
+        self.complete_to(number, &mut cq, cqe);
+        self.hca.cqs.insert(number, cq);
+    }
+
+    fn complete_to(&mut self, number: u32, cq: &mut Cq, cqe: &Cqe) {
         let (consumed, _) = self.record(cq.memory.dbr);
         let full = cq.produced.wrapping_sub(consumed) & SEQUENCE >= 1 << cq.log_size;
         if cq.overrun || (full && !cq.overrun_allowed) {
-            return self.overrun(number);
+            if !std::mem::replace(&mut cq.overrun, true) {
+                refuse!(self, "CQ {number:#x} is full");
+                let mut data = [0; 28];
+                put(&mut data, 0, &number.to_be_bytes());
+                data[11] = 1;
+                self.post_event(event::CQ_ERROR, 0, &data);
+            }
+            return;
         }
         let mut entry = cqe.bytes(self.hca.init.ticks());
         entry[CQE - 1] |= (cq.produced >> cq.log_size & 1) as u8;
@@ -145,38 +158,14 @@ impl Function {
         if let Err(bad) = cq.memory.buffer.write(&self.dma, at, &entry) {
             return self.unmapped(&format!("CQ {number:#x}"), bad.0);
         }
-        let Some(cq) = self.hca.cqs.get_mut(&number) else {
-            return;
-        };
         cq.produced = cq.produced.wrapping_add(1);
-        if cq.armed {
-            self.fire(number);
+        if std::mem::take(&mut cq.armed) {
+            self.fire(number, cq.eq);
         }
     }
 
-    fn fire(&mut self, number: u32) {
-        let Some(cq) = self.hca.cqs.get_mut(&number) else {
-            return;
-        };
-        cq.armed = false;
-        let eq = cq.eq;
-        let mut data = [0; 28];
-        put(&mut data, 24, &number.to_be_bytes());
-        self.post_to_eq(eq, event::COMPLETION, 0, &data);
-    }
-
-    fn overrun(&mut self, number: u32) {
-        let Some(cq) = self.hca.cqs.get_mut(&number) else {
-            return;
-        };
-        if std::mem::replace(&mut cq.overrun, true) {
-            return;
-        }
-        refuse!(self, "CQ {number:#x} is full");
-        let mut data = [0; 28];
-        put(&mut data, 0, &number.to_be_bytes());
-        data[11] = 1;
-        self.post_event(event::CQ_ERROR, 0, &data);
+    fn fire(&mut self, number: u32, eq: u32) {
+        self.post_to_eq(eq, event::COMPLETION, 0, &of_queue(number));
     }
 
     /// Handles the doorbell of CQs: a request for an event. The doorbell record must have the same
@@ -186,8 +175,8 @@ impl Function {
         let Some(cq) = self.hca.cqs.get(&number) else {
             return refuse!(self, "CQ {number:#x} is armed, and is not there");
         };
-        if cq.uar != uar {
-            let own = cq.uar;
+        let (own, eq) = (cq.uar, cq.eq);
+        if own != uar {
             return refuse!(self, "CQ {number:#x} is armed by UAR {uar}, and has {own}");
         }
         let (_, record) = self.record(cq.memory.dbr);
@@ -197,17 +186,18 @@ impl Function {
             return trace!(
                 1,
                 self,
-                "CQ {number:#x} is not armed: the doorbell {value:#x}, the record {record:#x}"
+                "CQ {number:#x} is not armed: {value:#x}, {record:#x}"
             );
         }
-        let Some(cq) = self.hca.cqs.get_mut(&number) else {
-            return;
-        };
-        cq.armed = true;
         // What has come since the driver last looked.
         let ahead = cq.produced.wrapping_sub(value & SEQUENCE) & SEQUENCE;
-        if ahead != 0 && ahead < 1 << 23 {
-            self.fire(number);
+        let fires = ahead != 0 && ahead < 1 << 23;
+        self.hca
+            .cqs
+            .entry(number)
+            .and_modify(|cq| cq.armed = !fires);
+        if fires {
+            self.fire(number, eq);
         }
     }
 }

@@ -30,6 +30,13 @@ pub struct Eq {
     armed: bool,
 }
 
+/// Returns the data of an event of a queue.
+pub fn of_queue(number: u32) -> [u8; 28] {
+    let mut data = [0; 28];
+    put(&mut data, 24, &number.to_be_bytes());
+    data
+}
+
 impl Function {
     pub fn create_eq(&mut self, input: &[u8]) -> Result<u32, Refusal> {
         let context = create_eq_in::eq_context_entry.slice(input);
@@ -72,11 +79,8 @@ impl Function {
     }
 
     /// Posts an event of a queue: its number is in the last word.
-    pub fn post_queue_event(&mut self, event: u8, kind: u8, number: u32) {
-        let mut data = [0; 28];
-        data[20] = kind;
-        put(&mut data, 24, &number.to_be_bytes());
-        self.post_event(event, 0, &data);
+    pub fn post_queue_event(&mut self, event: u8, number: u32) {
+        self.post_event(event, 0, &of_queue(number));
     }
 
     pub fn post_to_eq(&mut self, number: u32, event: u8, subtype: u8, data: &[u8]) {

@@ -16,7 +16,7 @@ pub struct Receive {
     pub cq: u32,
     pub user_index: u32,
     srq: Option<u32>,
-    /// In a shared queue: the entry after this one.
+    /// The entry after this one.
     next: u16,
     segments: Vec<u8>,
     requester: Requester,
@@ -25,15 +25,12 @@ pub struct Receive {
 impl Function {
     /// Returns the next receive work request, if one is posted.
     pub fn next_receive(&self, qp: &Qp) -> Option<Receive> {
-        match qp.srq {
-            Some(srq) => self.next_shared(qp, srq),
-            None => self.next_own(qp),
-        }
-    }
-
-    fn next_own(&self, qp: &Qp) -> Option<Receive> {
-        let ring = qp.receive.as_ref()?;
-        if self.posted(qp).0 == ring.next {
+        let srq = qp.srq.map(|number| self.hca.srqs.get(&number));
+        let (ring, dbr, taken) = match srq {
+            Some(srq) => srq.map(|srq| (&srq.ring, srq.dbr, srq.taken))?,
+            None => qp.receive.as_ref().map(|ring| (ring, qp.dbr, ring.next))?,
+        };
+        if self.record(dbr).0 as u16 == taken {
             return None;
         }
         let slot = u64::from(ring.next) & ((1 << ring.log_size) - 1);
@@ -43,41 +40,24 @@ impl Function {
             self.unmapped(&format!("receive queue of QP {:#x}", qp.number), bad.0);
             return None;
         }
-        Some(Receive {
+        let mut receive = Receive {
             index: ring.next,
             cq: qp.get(qpc::cqn_rcv),
             user_index: qp.get(qpc::user_index),
-            srq: None,
-            next: 0,
+            srq: qp.srq,
+            next: ring.next.wrapping_add(1),
             segments,
             requester: qp.requester(),
-        })
-    }
-
-    fn next_shared(&self, qp: &Qp, number: u32) -> Option<Receive> {
-        let srq = self.hca.srqs.get(&number)?;
-        if self.record(srq.memory.dbr).0 as u16 == srq.taken {
-            return None;
+        };
+        if let Some(srq) = srq.flatten() {
+            receive.index = slot as u16;
+            receive.next = srq.after(&receive.segments);
+            receive
+                .segments
+                .drain(..SEGMENT.min(receive.segments.len()));
+            receive.requester.pd = Some(srq.pd);
         }
-        let slot = u64::from(srq.head) & ((1 << srq.log_size) - 1);
-        let mut entry = vec![0; srq.stride as usize];
-        let buffer = &srq.memory.buffer;
-        if let Err(bad) = buffer.read(&self.dma, slot * srq.stride, &mut entry) {
-            self.unmapped(&format!("SRQ {number:#x}"), bad.0);
-            return None;
-        }
-        Some(Receive {
-            index: slot as u16,
-            cq: qp.get(qpc::cqn_rcv),
-            user_index: qp.get(qpc::user_index),
-            srq: Some(number),
-            next: srq.after(&entry),
-            segments: entry.split_off(SEGMENT.min(entry.len())),
-            requester: Requester {
-                pd: Some(srq.pd),
-                qpn: qp.number,
-            },
-        })
+        Some(receive)
     }
 
     /// Returns the memory of a receive work request.
@@ -94,20 +74,20 @@ impl Function {
     }
 
     /// Takes a receive work request out of its queue.
-    pub fn take_receive(&mut self, qpn: u32, receive: &Receive) {
-        match receive.srq {
-            Some(number) => {
-                if let Some(srq) = self.hca.srqs.get_mut(&number) {
-                    srq.head = receive.next;
-                    srq.taken = srq.taken.wrapping_add(1);
-                }
-            }
-            None => {
-                let qp = self.hca.qps.get_mut(&qpn);
-                if let Some(ring) = qp.and_then(|qp| qp.receive.as_mut()) {
-                    ring.next = ring.next.wrapping_add(1);
-                }
-            }
+    fn take_receive(&mut self, qpn: u32, receive: &Receive) {
+        let srq = receive
+            .srq
+            .and_then(|number| self.hca.srqs.get_mut(&number));
+        if let Some(srq) = srq {
+            srq.ring.next = receive.next;
+            srq.taken = srq.taken.wrapping_add(1);
+        } else if let Some(ring) = self
+            .hca
+            .qps
+            .get_mut(&qpn)
+            .and_then(|qp| qp.receive.as_mut())
+        {
+            ring.next = receive.next;
         }
     }
 
@@ -119,7 +99,7 @@ impl Function {
             let shared = qp.srq.is_some();
             self.flush(number);
             if shared {
-                self.post_queue_event(event::SRQ_LAST_WQE, 0, number);
+                self.post_queue_event(event::SRQ_LAST_WQE, number);
             }
         }
     }
@@ -139,32 +119,22 @@ impl Function {
             };
             let cq = qp.get(qpc::cqn_snd);
             self.with_qp(number, |qp| qp.send.next = next);
-            if let Some(cqe) = cqe {
-                let (opcode, syndrome) = (completion::REQUEST_ERROR, FLUSHED);
-                self.complete(
-                    cq,
-                    &Cqe {
-                        opcode,
-                        syndrome,
-                        ..cqe
-                    },
-                );
+            if let Some(mut cqe) = cqe {
+                (cqe.opcode, cqe.syndrome) = (completion::REQUEST_ERROR, FLUSHED);
+                self.complete(cq, &cqe);
             }
         }
         while let Some(qp) = self.hca.qps.get(&number).filter(failed) {
-            let Some(receive) = self.next_own(qp) else {
+            let receive = qp.receive.as_ref().and_then(|_| self.next_receive(qp));
+            let Some(receive) = receive else {
                 break;
             };
-            self.take_receive(number, &receive);
             let cqe = Cqe {
                 opcode: completion::RESPONSE_ERROR,
                 syndrome: FLUSHED,
-                wqe_counter: receive.index,
-                qpn: number,
-                user_index: receive.user_index,
                 ..Cqe::default()
             };
-            self.complete(receive.cq, &cqe);
+            self.complete_receive(number, &receive, cqe);
         }
     }
 

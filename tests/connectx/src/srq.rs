@@ -4,17 +4,16 @@
 //! or the entries of a cyclic RMP follow each other.
 
 use crate::prelude::*;
+use crate::qp::Ring;
 
 /// The types of the work queue of an RMP.
 const LIST: u64 = 0;
 const CYCLIC: u64 = 1;
 
 pub struct Srq {
-    pub memory: QueueMemory,
-    pub log_size: u32,
-    pub stride: u64,
-    /// The index of the next entry.
-    pub head: u16,
+    /// The next entry is the head of the list.
+    pub ring: Ring,
+    pub dbr: u64,
     /// How many were taken.
     pub taken: u16,
     cyclic: bool,
@@ -26,7 +25,7 @@ impl Srq {
     /// Returns the index of the entry after `entry`, the one at the head.
     pub fn after(&self, entry: &[u8]) -> u16 {
         if self.cyclic {
-            self.head.wrapping_add(1)
+            self.ring.next.wrapping_add(1)
         } else {
             be16(entry, 2)
         }
@@ -43,10 +42,13 @@ impl Function {
         }
         let (memory, mut uses) = self.work_queue_memory(queue)?;
         let srq = Srq {
-            memory,
-            log_size: wq::log_wq_sz.get32(queue),
-            stride: 1 << wq::log_wq_stride.get(queue),
-            head: 0,
+            ring: Ring {
+                buffer: memory.buffer,
+                log_size: wq::log_wq_sz.get32(queue),
+                stride: 1 << wq::log_wq_stride.get(queue),
+                next: 0,
+            },
+            dbr: memory.dbr,
             taken: 0,
             cyclic: kind == CYCLIC,
             pd: wq::pd.get32(queue),

@@ -227,7 +227,7 @@ impl Fabric {
             _ => event::WQ_INVALID_REQUEST,
         };
         function.fail_queue_pair(peer.qp.number);
-        function.post_queue_event(event, 0, peer.qp.number);
+        function.post_queue_event(event, peer.qp.number);
     }
 
     /// Returns the outcome of an access to memory of the responder that was denied, after which
