@@ -59,7 +59,6 @@ impl Field {
         &data[from..to]
     }
 
-    /// Returns the bytes from the start of the field on.
     pub fn rest(self, data: &[u8]) -> &[u8] {
         &data[self.byte().min(data.len())..]
     }

@@ -30,7 +30,6 @@ impl Buffer {
         }
     }
 
-    /// Returns the part from `offset` on.
     pub fn from(&self, offset: u64) -> Self {
         Self {
             offset: self.offset.saturating_add(offset),
@@ -60,7 +59,6 @@ impl Buffer {
         self.log_page < 48 && self.offset.saturating_add(len) <= size
     }
 
-    /// Returns the memory of `len` bytes at `at`.
     pub fn spans(
         &self,
         dma: &Dma,
@@ -88,7 +86,6 @@ impl Buffer {
         Ok(())
     }
 
-    /// Writes bytes, the last one after all others.
     pub fn write(&self, dma: &Dma, at: u64, from: &[u8]) -> Result<(), Unmapped> {
         scatter(&self.spans(dma, at, from.len() as u64, true)?, from);
         Ok(())

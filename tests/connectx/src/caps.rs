@@ -78,7 +78,6 @@ const GENERAL_CAPS: &[(Field, u64)] = &[
     (cmd_hca_cap::log_max_uctx, 8),
 ];
 
-/// Of an InfiniBand port.
 const INFINIBAND_CAPS: &[(Field, u64)] = &[
     // Else mlx5_ib asks by management datagrams.
     (cmd_hca_cap::ib_virt, 1),
@@ -191,7 +190,6 @@ fn flow_tables(caps: &mut [u8]) {
     ] {
         let properties = table.rest_mut(caps);
         set(properties, FLOW_TABLE_CAPS);
-        // All fields can be matched.
         for fields in [
             flow_table_prop_layout::ft_field_support,
             flow_table_prop_layout::ft_field_bitmask_support,

@@ -165,7 +165,6 @@ impl Function {
         self.complete_command(&done)
     }
 
-    /// Completes the commands that are held between their end and their completion.
     pub fn release_commands(&mut self) {
         self.inject.hold_command = None;
         for done in std::mem::take(&mut self.hca.held_commands) {
@@ -179,7 +178,6 @@ impl Function {
     fn complete_command(&mut self, done: &Done) -> Result<(), Unmapped> {
         let at = self.hca.init.slot(done.slot);
         self.write_mailbox(at, &done.entry, done.reply.bytes())?;
-        // Delivered, and the driver's again.
         self.dma.write(at + OWNER, &[0])?;
         if let Some(eq) = done.eq.filter(|eq| self.hca.eqs.contains_key(eq)) {
             self.post_to_eq(eq, event::COMMAND, 0, &(1u32 << done.slot).to_be_bytes());
@@ -187,7 +185,6 @@ impl Function {
         Ok(())
     }
 
-    /// Returns the failure that the control socket has asked for.
     fn injected(&mut self, opcode: u16) -> Option<Refusal> {
         let (wanted, left) = self.inject.fail_command?;
         if wanted != opcode || left == 0 {

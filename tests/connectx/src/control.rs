@@ -36,7 +36,6 @@ use std::time::Duration;
 
 use crate::prelude::*;
 
-/// Executes a line; returns the answer, of one or more lines.
 pub fn execute(fabric: &mut Fabric, line: &str) -> String {
     match command(fabric, line) {
         Ok(text) => format!("{text}ok\n"),

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues.
-
 use crate::eq::of_queue;
 use crate::prelude::*;
 
-/// What the driver writes for completions: opcodes.
 pub mod completion {
     pub const REQUEST: u8 = 0;
     pub const WRITE_IMM: u8 = 1;
@@ -46,7 +43,6 @@ pub struct Cqe {
     pub opcode: u8,
     pub qpn: u32,
     pub wqe_counter: u16,
-    /// The opcode of the send work request.
     pub wqe_opcode: u8,
     /// `user_index` of the QP or SRQ.
     pub user_index: u32,

@@ -55,7 +55,6 @@ pub struct Span {
     len: usize,
 }
 
-/// The bytes of one data transfer, in order.
 pub type Spans = Vec<Span>;
 
 impl Display for Place {
@@ -84,7 +83,6 @@ impl Dma {
         self.master.set(on);
     }
 
-    /// Maps `len` bytes of `file` at the address `at`.
     pub fn map(&self, at: u64, len: u64, file: &File, offset: u64, permission: Permission) {
         let memory = match Mapping::new(file, offset, len as usize, permission.write) {
             Ok(memory) => memory,
@@ -157,7 +155,6 @@ impl Dma {
         new
     }
 
-    /// Returns the memory of `len` bytes at `at`.
     pub fn spans(&self, mut at: u64, mut len: u64, write: bool) -> Result<Spans, Unmapped> {
         let mut spans = Spans::new();
         if len > 0 && !self.master.get() {
@@ -195,7 +192,6 @@ impl Dma {
         Ok(())
     }
 
-    /// Writes bytes, the last one after all others.
     pub fn write(&self, at: u64, from: &[u8]) -> Result<(), Unmapped> {
         scatter(&self.spans(at, from.len() as u64, true)?, from);
         Ok(())
@@ -253,7 +249,6 @@ pub fn scatter(spans: &[Span], from: &[u8]) {
     }
 }
 
-/// Copies as much as both have.
 pub fn copy(to: &[Span], from: &[Span]) {
     let mut bytes = vec![0; total(from).min(total(to))];
     gather(from, &mut bytes);
@@ -288,7 +283,6 @@ pub mod tests {
         dma
     }
 
-    /// Adds `len` bytes of a new file at `at`.
     pub fn add(dma: &Dma, at: u64, len: u64) {
         add_file(dma, at, len, &format!("{at:x}"), ALL);
     }

@@ -30,7 +30,6 @@ pub struct Eq {
     armed: bool,
 }
 
-/// Returns the data of an event of a queue.
 pub fn of_queue(number: u32) -> [u8; 28] {
     let mut data = [0; 28];
     put(&mut data, 24, &number.to_be_bytes());

@@ -64,7 +64,6 @@ impl Function {
         Ok(())
     }
 
-    /// Completes what is posted to a send queue.
     pub fn run_ethernet(&mut self, number: u32) {
         while let Some(queue) = self.hca.ethernet.get(&number) {
             let (index, cq) = (queue.next, queue.cq());

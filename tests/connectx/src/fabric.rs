@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use crate::prelude::*;
 
-/// Syndromes of error completions.
 pub mod syndrome {
     pub const LOCAL_LENGTH: u8 = 0x01;
     pub const LOCAL_OPERATION: u8 = 0x02;
@@ -19,7 +18,6 @@ pub mod syndrome {
     pub const NOT_READY: u8 = 0x16;
 }
 
-/// How a work request ends.
 pub enum Outcome {
     Done(u32),
     Fail(u8),
@@ -38,7 +36,6 @@ pub enum Outcome {
     },
 }
 
-/// How a queue pair goes on.
 enum Step {
     Again,
     Stop,
@@ -50,7 +47,6 @@ pub struct Fabric {
 
 /// No work request is tried again sooner.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Nor later.
 const LONGEST: Duration = Duration::from_millis(500);
 /// So many work requests are done before other queue pairs, and the drivers, have a turn.
 const TURN: usize = 64;
@@ -104,7 +100,6 @@ impl Fabric {
         next.chain(look).min()
     }
 
-    /// Hands the answers to page faults to those who wait for them.
     fn resume(&mut self) {
         for f in 0..self.functions.len() {
             for resumed in std::mem::take(&mut self.functions[f].hca.faults.resumed) {
@@ -287,7 +282,6 @@ impl Fabric {
         self.again(f, qp, SHORTEST)
     }
 
-    /// Has a work request tried again, after a time.
     fn again(&mut self, f: usize, qp: &Qp, wait: Duration) -> Step {
         let at = Instant::now() + wait.clamp(SHORTEST, LONGEST);
         self.functions[f].hca.waiting.push((at, qp.number));

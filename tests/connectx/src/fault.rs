@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use crate::prelude::*;
 
-/// The event is about memory.
 const MEMORY: u8 = 2;
 /// The only event of this fault: the driver answers it.
 const LAST: u8 = 0x80;
@@ -34,7 +33,6 @@ pub struct Resumed {
 pub struct Faults {
     next: u64,
     open: BTreeMap<u64, Waiter>,
-    /// Events that the control socket has asked to keep back.
     held: Vec<[u8; 28]>,
     hold: bool,
     /// Answered; the queue pairs may be of another function.
@@ -75,7 +73,6 @@ impl Function {
         Some(token)
     }
 
-    /// Keeps page faults back, or lets those go that were.
     pub fn hold_page_faults(&mut self, hold: bool) {
         self.hca.faults.hold = hold;
         if !hold {

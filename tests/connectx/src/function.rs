@@ -39,12 +39,9 @@ pub struct Hca {
     pub qps: BTreeMap<u32, Qp>,
     pub srqs: BTreeMap<u32, Srq>,
     pub mkeys: Mkeys,
-    /// Memory of applications for queues.
     pub umems: BTreeMap<u32, Umem>,
     pub ethernet: BTreeMap<u32, ether::Queue>,
-    /// Page faults that the driver has not answered yet.
     pub faults: Faults,
-    /// The slots of commands that are not answered.
     pub ignored: u32,
     /// Queue pairs with work to do, in turn.
     pub ready: VecDeque<u32>,
@@ -54,27 +51,21 @@ pub struct Hca {
     pub fenced: BTreeSet<u32>,
     /// The slots of commands that wait for the same.
     pub fenced_slots: u32,
-    /// Commands that are executed, and held before their completion.
     pub held_commands: Vec<Done>,
-    /// Queue pairs that try again at a time.
     pub waiting: Vec<(Instant, u32)>,
 }
 
 /// What the control socket has asked for.
 #[derive(Default)]
 pub struct Inject {
-    /// The number of UMR work requests to fail.
     pub fail_umr: u32,
     pub hold_umr: bool,
     /// The queue pairs with one that waits.
     pub held_umr: BTreeSet<u32>,
     /// All packets after so many are translated, and not written.
     pub packets: Option<u32>,
-    /// Commands to fail: the opcode and how many.
     pub fail_command: Option<(u16, u32)>,
-    /// The opcode of commands that are executed, and complete later.
     pub hold_command: Option<u16>,
-    /// The opcode of commands that are not answered.
     pub ignore_command: Option<u16>,
     /// What is refused and meant to be.
     pub refuses: Vec<String>,
@@ -83,14 +74,12 @@ pub struct Inject {
 }
 
 pub struct Function {
-    /// Its number, from 0.
     pub id: usize,
     pub dma: Dma,
     pub hca: Hca,
     /// The port; its addresses are the same after a reset.
     pub port: Port,
     pub features: Features,
-    /// What the control socket has asked for.
     pub inject: Inject,
     /// Reads give ones, and nothing else happens: as after a surprise removal.
     dead: bool,
@@ -194,7 +183,6 @@ impl Function {
     }
 }
 
-/// Returns whether a user context is that of an application.
 pub fn is_application(uid: u32) -> bool {
     uid != 0 && uid != SHARED
 }

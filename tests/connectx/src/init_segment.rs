@@ -76,18 +76,15 @@ impl Default for InitSegment {
 }
 
 impl InitSegment {
-    /// Returns the address of the entry of a command slot.
     pub fn slot(&self, slot: u32) -> u64 {
         let queue = u64::from(self.queue_high) << 32 | u64::from(self.queue_low & !0xfff);
         queue + (u64::from(slot) << LOG_STRIDE)
     }
 
-    /// Returns whether commands and doorbells are taken.
     pub fn enabled(&self) -> bool {
         self.queue_low >> INTERFACE_SHIFT & INTERFACE_MASK == FULL
     }
 
-    /// Returns the ticks since the reset.
     pub fn ticks(&self) -> u64 {
         (self.start.elapsed().as_nanos() * u128::from(TIMER_KHZ) / 1_000_000) as u64
     }

@@ -56,7 +56,6 @@ pub fn line(what: &str, text: Arguments<'_>) {
     );
 }
 
-/// Writes one line, and counts it as an error.
 pub fn failed(text: Arguments<'_>) {
     ERRORS.fetch_add(1, Ordering::Relaxed);
     #[cfg(test)]

@@ -40,7 +40,6 @@ mod vfio_user;
 mod wqe;
 
 /// The layouts of commands and contexts: generated, see `layouts.sh`.
-/// What most modules use.
 mod prelude {
     pub(crate) use crate::bits::{be16, be32, be64, put, set, Field};
     pub(crate) use crate::buffer::Buffer;

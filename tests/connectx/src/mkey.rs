@@ -38,7 +38,6 @@ impl Access {
     }
 }
 
-/// How addresses are translated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     Physical,
@@ -55,18 +54,15 @@ pub struct Mkey {
     /// The context, as the driver writes it.
     context: Vec<u8>,
     pub mode: Mode,
-    /// The translation table, as the driver writes it.
     pub table: Vec<u8>,
     pub umem: Option<u32>,
 }
 
-/// Why memory cannot be accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessError {
     NoKey,
     /// The key has another low byte by now.
     Stale,
-    /// The key is free: registered for nothing.
     Free,
     OtherPd,
     OtherQp,
@@ -98,7 +94,6 @@ pub struct Requester {
     pub qpn: u32,
 }
 
-/// An access to `len` bytes at `va` of a key.
 #[derive(Clone, Copy)]
 pub struct Request {
     pub key: u32,
@@ -108,7 +103,6 @@ pub struct Request {
     pub requester: Requester,
 }
 
-/// All keys of a function, by index.
 #[derive(Default)]
 pub struct Mkeys {
     all: BTreeMap<u32, Mkey>,
@@ -146,7 +140,6 @@ impl Mkey {
         field.set(&mut self.context, value);
     }
 
-    /// Takes a field over from another context.
     pub fn take(&mut self, field: Field, from: &[u8]) {
         self.set(field, field.get(from));
     }
@@ -216,7 +209,6 @@ impl Mkey {
 }
 
 impl Mkeys {
-    /// Returns the keys that are there, free or not.
     pub fn used(&self) -> impl Iterator<Item = (u32, &Mkey)> {
         self.all.iter().map(|(index, mkey)| (*index, mkey))
     }
@@ -278,7 +270,6 @@ impl Mkeys {
         all
     }
 
-    /// Returns the memory of an access, if it is permitted.
     pub fn translate(&self, dma: &Dma, request: &Request) -> Result<Spans, AccessError> {
         self.translate_at(dma, request, 0)
     }

@@ -9,56 +9,39 @@ use crate::ifc::op::*;
 use crate::prelude::*;
 use Kind::*;
 
-/// What gets a number; a kind has numbers of its own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
-    Pd,
-    Td,
-    Xrcd,
-    XrcSrq,
-    UserContext,
-    QCounter,
-    Tis,
-    Tir,
-    Rqt,
-    FlowTable,
-    FlowGroup,
-    /// The first of those that are allocated together.
-    Uar,
-    Eq,
-    Cq,
-    Qp,
-    /// A shared receive queue: an RMP.
-    Srq,
-    /// Queues of Ethernet.
-    Sq,
-    Rq,
-    Umem,
+/// Makes the kinds of objects, each with its numbers, and the table of their commands.
+macro_rules! kinds {
+    ($($kind:ident $create:ident $destroy:ident $at:literal,)*) => {
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Kind { $($kind,)* }
+        const KINDS: &[(Kind, u16, u16, usize)] = &[$((Kind::$kind, $create, $destroy, $at),)*];
+    };
 }
 
-/// How a kind is created and destroyed. The number is in the third word of the output of the
-/// first command; where it is in the input of the second one is here.
-const KINDS: &[(Kind, u16, u16, usize)] = &[
-    (Pd, ALLOC_PD, DEALLOC_PD, 8),
-    (Td, ALLOC_TRANSPORT_DOMAIN, DEALLOC_TRANSPORT_DOMAIN, 8),
-    (Xrcd, ALLOC_XRCD, DEALLOC_XRCD, 8),
-    (XrcSrq, CREATE_XRC_SRQ, DESTROY_XRC_SRQ, 8),
-    (UserContext, CREATE_UCTX, DESTROY_UCTX, 8),
-    (QCounter, ALLOC_Q_COUNTER, DEALLOC_Q_COUNTER, 8),
-    (Tis, CREATE_TIS, DESTROY_TIS, 8),
-    (Tir, CREATE_TIR, DESTROY_TIR, 8),
-    (Rqt, CREATE_RQT, DESTROY_RQT, 8),
-    (FlowTable, CREATE_FLOW_TABLE, DESTROY_FLOW_TABLE, 20),
-    (FlowGroup, CREATE_FLOW_GROUP, DESTROY_FLOW_GROUP, 24),
-    (Uar, ALLOC_UAR, DEALLOC_UAR, 8),
-    (Eq, CREATE_EQ, DESTROY_EQ, 8),
-    (Cq, CREATE_CQ, DESTROY_CQ, 8),
-    (Qp, CREATE_QP, DESTROY_QP, 8),
-    (Srq, CREATE_RMP, DESTROY_RMP, 8),
-    (Sq, CREATE_SQ, DESTROY_SQ, 8),
-    (Rq, CREATE_RQ, DESTROY_RQ, 8),
-    (Umem, CREATE_UMEM, DESTROY_UMEM, 8),
-];
+// How a kind is created and destroyed. The number is in the third word of the output of the
+// first command; where it is in the input of the second one is here. A UAR is the first of those
+// that are allocated together, an SRQ is an RMP.
+kinds! {
+    Pd ALLOC_PD DEALLOC_PD 8,
+    Td ALLOC_TRANSPORT_DOMAIN DEALLOC_TRANSPORT_DOMAIN 8,
+    Xrcd ALLOC_XRCD DEALLOC_XRCD 8,
+    XrcSrq CREATE_XRC_SRQ DESTROY_XRC_SRQ 8,
+    UserContext CREATE_UCTX DESTROY_UCTX 8,
+    QCounter ALLOC_Q_COUNTER DEALLOC_Q_COUNTER 8,
+    Tis CREATE_TIS DESTROY_TIS 8,
+    Tir CREATE_TIR DESTROY_TIR 8,
+    Rqt CREATE_RQT DESTROY_RQT 8,
+    FlowTable CREATE_FLOW_TABLE DESTROY_FLOW_TABLE 20,
+    FlowGroup CREATE_FLOW_GROUP DESTROY_FLOW_GROUP 24,
+    Uar ALLOC_UAR DEALLOC_UAR 8,
+    Eq CREATE_EQ DESTROY_EQ 8,
+    Cq CREATE_CQ DESTROY_CQ 8,
+    Qp CREATE_QP DESTROY_QP 8,
+    Srq CREATE_RMP DESTROY_RMP 8,
+    Sq CREATE_SQ DESTROY_SQ 8,
+    Rq CREATE_RQ DESTROY_RQ 8,
+    Umem CREATE_UMEM DESTROY_UMEM 8,
+}
 
 /// Commands on an object: the number is in the third word; the output is zeros.
 const ON_PLAIN: &[(u16, Kind)] = &[(MODIFY_TIR, Tir), (MODIFY_RQT, Rqt)];
@@ -170,7 +153,6 @@ impl Objects {
     }
 }
 
-/// Returns the state of an object.
 pub fn find<T>(all: &BTreeMap<u32, T>, kind: Kind, number: u32) -> Result<&T, Refusal> {
     all.get(&number)
         .ok_or_else(|| Refusal::missing(kind, number))

@@ -227,7 +227,6 @@ impl Function {
         self.port.admin_up = up;
         const PORT_DOWN: u8 = 1;
         const PORT_ACTIVE: u8 = 4;
-        // Port 1.
         let mut data = [0; 28];
         data[8] = 0x10;
         let state = if up { PORT_ACTIVE } else { PORT_DOWN };

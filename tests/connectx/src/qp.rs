@@ -32,7 +32,6 @@ pub enum Service {
     Umr,
 }
 
-/// The length of a block of the send queue.
 pub const BLOCK: u64 = 64;
 
 #[derive(Clone, Default)]
@@ -55,7 +54,6 @@ pub struct Qp {
     /// Its own receive queue; none if it has a shared one, or receives nothing.
     pub receive: Option<Ring>,
     pub srq: Option<u32>,
-    /// How far it is with the work request that it is at.
     pub message: Message,
     pub dbr: u64,
     uar: u32,
@@ -74,7 +72,6 @@ impl Qp {
         qpc::primary_address_path.slice(&self.context)
     }
 
-    /// Returns how many bytes a packet has at most.
     pub fn mtu(&self) -> u64 {
         128 << self.get(qpc::mtu)
     }
@@ -214,7 +211,6 @@ impl Function {
         self.with_qp(number, |qp| qp.message = Message::default());
     }
 
-    /// Changes a queue pair, if it is there.
     pub fn with_qp(&mut self, number: u32, change: impl FnOnce(&mut Qp)) {
         if let Some(qp) = self.hca.qps.get_mut(&number) {
             change(qp);

@@ -9,9 +9,7 @@ use crate::prelude::*;
 pub const FLUSHED: u8 = 0x05;
 const SEGMENT: usize = 16;
 
-/// One receive work request.
 pub struct Receive {
-    /// For the completion.
     pub index: u16,
     pub cq: u32,
     pub user_index: u32,
@@ -23,7 +21,6 @@ pub struct Receive {
 }
 
 impl Function {
-    /// Returns the next receive work request, if one is posted.
     pub fn next_receive(&self, qp: &Qp) -> Option<Receive> {
         let srq = qp.srq.map(|number| self.hca.srqs.get(&number));
         let (ring, dbr, taken) = match srq {
@@ -60,7 +57,6 @@ impl Function {
         Some(receive)
     }
 
-    /// Returns the memory of a receive work request.
     pub fn receive_memory(&self, receive: &Receive, wanted: usize) -> Result<Spans, AccessError> {
         let mut spans = Spans::new();
         for segment in receive.segments.chunks_exact(SEGMENT) {
@@ -73,7 +69,6 @@ impl Function {
         Ok(spans)
     }
 
-    /// Takes a receive work request out of its queue.
     fn take_receive(&mut self, qpn: u32, receive: &Receive) {
         let srq = receive
             .srq
@@ -91,7 +86,6 @@ impl Function {
         }
     }
 
-    /// Moves a queue pair to the error state, and flushes it.
     pub fn fail_queue_pair(&mut self, number: u32) {
         if let Some(qp) = self.hca.qps.get_mut(&number) {
             qp.state = State::Error;

@@ -6,7 +6,6 @@
 use crate::prelude::*;
 use crate::qp::Ring;
 
-/// The types of the work queue of an RMP.
 const LIST: u64 = 0;
 const CYCLIC: u64 = 1;
 

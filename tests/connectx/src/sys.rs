@@ -78,7 +78,6 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `len` bytes of `file` from `offset` on.
     pub fn new(file: &File, offset: u64, len: usize, write: bool) -> io::Result<Self> {
         let prot = PROT_READ | if write { PROT_WRITE } else { 0 };
         // SAFETY: a new mapping, at an address of the kernel's choice, touches no other memory.

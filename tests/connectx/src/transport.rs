@@ -9,10 +9,8 @@ use crate::prelude::*;
 use crate::receive::Receive;
 
 const SEGMENT: usize = 16;
-/// `log_max_msg` of the capabilities.
 const LONGEST: usize = 1 << 30;
 
-/// The queue pair at the other end.
 #[derive(Clone)]
 struct Peer {
     g: usize,
@@ -34,11 +32,9 @@ pub struct Message {
     /// How often it had no answer, and met no receive work request.
     pub no_answer: u32,
     pub not_ready: u32,
-    /// The page fault that it waits for.
     pub fault: Option<u64>,
     /// The driver could not resolve its last page fault.
     pub fault_failed: bool,
-    /// So many bytes are written.
     pub done: u64,
     pub flight: Option<Flight>,
     /// Its UMR work request has changed the key already.
@@ -80,7 +76,6 @@ impl Fabric {
         })
     }
 
-    /// Moves the queue pair at the other end to the error state.
     pub fn fail_peer(&mut self, f: usize, qp: &Qp) {
         if let Some(peer) = self.peer(f, qp) {
             self.fail_responder(&peer, syndrome::REMOTE_ACCESS);
@@ -119,7 +114,6 @@ impl Fabric {
         self.functions[f].with_qp(qp.number, |qp| qp.message.flight = Some(flight));
     }
 
-    /// Lets the packets go on that are held back.
     pub fn wake_held(&mut self) {
         for function in &mut self.functions {
             let held = |qp: &&Qp| qp.message.flight.is_some();
@@ -301,7 +295,6 @@ impl Fabric {
         Outcome::Done(len as u32)
     }
 
-    /// Carries out the next packet of an RDMA WRITE or READ.
     fn rdma(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
         let access = match wqe.opcode {
             opcode::READ => Access::RemoteRead,

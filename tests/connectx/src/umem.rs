@@ -9,7 +9,6 @@ use crate::prelude::*;
 const LIST: usize = 32;
 /// The permission of an entry to write.
 const WRITE: u8 = 2;
-/// A ring begins at such an address.
 const RING_ALIGNMENT: u64 = 64;
 /// The length of a doorbell record, and its alignment.
 const RECORD: u64 = 8;
@@ -27,7 +26,6 @@ impl Umem {
     }
 }
 
-/// Where a command says that a queue is.
 #[derive(Default)]
 pub struct QueuePlace<'a> {
     /// The umem of the ring, and the offset in it.
@@ -44,7 +42,6 @@ pub struct QueuePlace<'a> {
 #[derive(Default)]
 pub struct QueueMemory {
     pub buffer: Buffer,
-    /// The DMA address of the doorbell record.
     pub dbr: u64,
 }
 
@@ -153,7 +150,6 @@ impl Function {
         self.queue_memory(&place, 1 << log_size)
     }
 
-    /// Returns whether the device may write to the umem `id`.
     pub fn umem_writable(&self, id: u32) -> bool {
         self.hca.umems.get(&id).is_some_and(|umem| umem.writable)
     }

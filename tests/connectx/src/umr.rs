@@ -31,7 +31,6 @@ mod mask {
     pub const FREE: u64 = 1 << 29;
 }
 
-/// What each bit changes.
 const PARTS: &[(u64, &[Field])] = &[
     (mask::LEN, &[mkc::len, mkc::length64]),
     (mask::PAGE_SIZE, &[mkc::log_page_size]),
@@ -52,7 +51,6 @@ const PARTS: &[(u64, &[Field])] = &[
 ];
 
 impl Function {
-    /// Keeps UMR work requests back, or has those done that were.
     pub fn hold_umr(&mut self, hold: bool) {
         self.inject.hold_umr = hold;
         if !hold {

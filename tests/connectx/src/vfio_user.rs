@@ -52,7 +52,6 @@ fn u64_at(data: &[u8], at: usize) -> u64 {
     u64::from(u32_at(data, at)) | u64::from(u32_at(data, at + 4)) << 32
 }
 
-/// Returns little endian words, one after the other.
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -119,7 +118,6 @@ fn answer(
     match command {
         VERSION => {
             let capabilities = r#"{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576}}"#;
-            // Version 0.0.
             Ok(format!("\0\0\0\0{capabilities}\0").into())
         }
         DMA_MAP => {

@@ -22,7 +22,6 @@ pub mod opcode {
 
 const UNIT: usize = 16;
 const INLINE: u32 = 0x8000_0000;
-/// A byte count of 0 stands for this.
 const WHOLE: u32 = 0x8000_0000;
 
 pub struct Wqe {
@@ -32,7 +31,6 @@ pub struct Wqe {
     /// Immediate data, or a memory key.
     pub immediate: u32,
     pub signaled: bool,
-    /// How many blocks of the queue it has.
     pub blocks: u16,
 }
 
@@ -72,7 +70,6 @@ impl Wqe {
         }
     }
 
-    /// Returns the work request at an index.
     pub fn new(bytes: Vec<u8>, index: u16) -> Self {
         Self {
             index,
@@ -182,12 +179,10 @@ impl Function {
         Ok((spans, before))
     }
 
-    /// Returns the memory of an access, if it is permitted.
     pub fn translate(&self, request: &Request) -> Result<Spans, AccessError> {
         self.hca.mkeys.translate(&self.dma, request)
     }
 
-    /// Writes why an access was denied to the log.
     pub fn denied(&self, what: &str, error: AccessError) {
         match error {
             AccessError::Unmapped(at) => self.unmapped(what, at),

@@ -53,7 +53,6 @@ fn end(id: u8) -> Function {
     function
 }
 
-/// Adds a key on the data of a function.
 fn key(function: &mut Function, len: u64) -> u32 {
     let mkey = mkey::tests::mkey(0, len, 12, &[DATA | 3]);
     mkey::tests::key(function.hca.mkeys.add(mkey))

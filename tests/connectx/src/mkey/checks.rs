@@ -11,7 +11,6 @@ const PAGE_SIZES: std::ops::RangeInclusive<u32> = 12..=31;
 const ANY_QP: u32 = 0xff_ffff;
 
 impl Mkey {
-    /// Fails unless the table has room for all of the range.
     fn fits(&self) -> Result<(), String> {
         if self.mode != Mode::Pages {
             return Ok(());

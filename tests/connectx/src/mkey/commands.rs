@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The commands on memory keys.
-
 use super::{Mkey, PRESENT, READ};
 use crate::prelude::*;
 

@@ -67,7 +67,6 @@ impl Qp {
 }
 
 impl Function {
-    /// The commands that change the state. All have the same layout.
     pub fn modify_qp(&mut self, opcode: u16, input: &[u8]) -> Result<(), Refusal> {
         let number = init2rtr_qp_in::qpn.get32(input);
         let mask = init2rtr_qp_in::opt_param_mask.get32(input);
