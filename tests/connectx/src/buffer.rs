@@ -14,7 +14,7 @@ const PAGE_FLAGS: u64 = 0xfff;
 #[derive(Clone, Default)]
 pub struct Buffer {
     pages: Rc<[u64]>,
-    log_page: u32,
+    pub log_page: u32,
     /// The offset of the first byte in the first page.
     offset: u64,
 }
@@ -35,10 +35,6 @@ impl Buffer {
             offset: self.offset.saturating_add(offset),
             ..self.clone()
         }
-    }
-
-    pub fn log_page(&self) -> u32 {
-        self.log_page
     }
 
     /// Returns the DMA address of the first byte in each page. Where the last one ends is not said.

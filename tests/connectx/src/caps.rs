@@ -200,14 +200,14 @@ fn flow_tables(caps: &mut [u8]) {
 }
 
 impl Function {
-    pub fn query_hca_cap(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    pub fn query_hca_cap(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
         let mode = query_hca_cap_in::op_mod.get(input);
         let (kind, current) = (mode >> 1, mode & 1 == 1);
         let caps = match self.hca.caps.get(&kind) {
             Some(caps) if current => caps.clone(),
             _ => announced(kind, self.features),
         };
-        out.put(AT, &caps);
+        put(out, AT, &caps);
         Ok(())
     }
 

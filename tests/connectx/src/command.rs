@@ -44,36 +44,11 @@ impl Refusal {
     }
 }
 
-pub struct Reply(Vec<u8>);
-
-impl Reply {
-    pub fn new(len: usize) -> Self {
-        Self(vec![0; len])
-    }
-
-    pub fn set(&mut self, field: Field, value: u64) {
-        field.set(&mut self.0, value);
-    }
-
-    pub fn put(&mut self, at: usize, bytes: &[u8]) {
-        put(&mut self.0, at, bytes);
-    }
-
-    pub fn from(&mut self, at: usize) -> &mut [u8] {
-        let at = at.min(self.0.len());
-        &mut self.0[at..]
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 /// A command that is executed, and not complete.
 pub struct Done {
     slot: u32,
     entry: [u8; ENTRY],
-    reply: Reply,
+    reply: Vec<u8>,
     eq: Option<u32>,
 }
 
@@ -88,23 +63,8 @@ pub fn name(opcode: u16) -> &'static str {
 }
 
 impl Function {
-    pub fn command_doorbell(&mut self, slots: u32) {
-        self.commands(slots, false);
-    }
-
-    /// Fails the commands that were ignored. The driver has given them up, and uses their slots again.
-    pub fn answer_ignored(&mut self) {
-        let slots = std::mem::take(&mut self.hca.ignored);
-        self.commands(slots, true);
-    }
-
-    /// Executes the commands that have waited for packets in flight.
-    pub fn answer_fenced(&mut self) {
-        let slots = std::mem::take(&mut self.hca.fenced_slots);
-        self.commands(slots, false);
-    }
-
-    fn commands(&mut self, slots: u32, late: bool) {
+    /// Executes commands. `late`: the driver has given them up, and uses their slots again; they fail.
+    pub fn commands(&mut self, slots: u32, late: bool) {
         for slot in (0..32).filter(|slot| slots >> slot & 1 == 1) {
             if let Err(bad) = self.command(slot, late) {
                 self.unmapped(&format!("command slot {slot}"), bad.0);
@@ -112,7 +72,6 @@ impl Function {
         }
     }
 
-    /// Executes a command. `late`: it was ignored, and fails.
     fn command(&mut self, slot: u32, late: bool) -> Result<(), Unmapped> {
         let at = self.hca.init.slot(slot);
         let mut entry = [0; ENTRY];
@@ -135,7 +94,7 @@ impl Function {
         }
         // The event queue that this command makes gets no event of this command.
         let eq = self.eq_for(event::COMMAND);
-        let mut reply = Reply::new((be32(&entry, OUT_LENGTH) as usize).min(LONGEST));
+        let mut reply = vec![0; (be32(&entry, OUT_LENGTH) as usize).min(LONGEST)];
         let injected = late.then(|| Refusal::new(INTERNAL, "injected, late"));
         let outcome = match injected.or_else(|| self.injected(opcode)) {
             Some(refusal) => Err(refusal),
@@ -144,11 +103,11 @@ impl Function {
         if let Err(refusal) = outcome {
             let Refusal { status, why } = refusal;
             refuse!(self, "{}: status {status:#x}: {why}", name(opcode));
-            reply = Reply::new(reply.0.len());
-            reply.put(0, &[status]);
-            reply.put(4, &0xc0_0000_u32.to_be_bytes());
+            reply.fill(0);
+            put(&mut reply, 0, &[status]);
+            put(&mut reply, 4, &0xc0_0000_u32.to_be_bytes());
         } else {
-            let (input, output) = (words(&input), words(reply.bytes()));
+            let (input, output) = (words(&input), words(&reply));
             trace!(1, self, "{} {input:x?}: {output:x?}", name(opcode));
         }
         let done = Done {
@@ -177,7 +136,7 @@ impl Function {
     /// Delivers the output of a command, and hands the slot back to the driver.
     fn complete_command(&mut self, done: &Done) -> Result<(), Unmapped> {
         let at = self.hca.init.slot(done.slot);
-        self.write_mailbox(at, &done.entry, done.reply.bytes())?;
+        self.write_mailbox(at, &done.entry, &done.reply)?;
         self.dma.write(at + OWNER, &[0])?;
         if let Some(eq) = done.eq.filter(|eq| self.hca.eqs.contains_key(eq)) {
             self.post_to_eq(eq, event::COMMAND, 0, &(1u32 << done.slot).to_be_bytes());
@@ -222,7 +181,7 @@ impl Function {
         Ok(())
     }
 
-    fn execute(&mut self, opcode: u16, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    fn execute(&mut self, opcode: u16, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
         match opcode {
             op::QUERY_HCA_CAP => self.query_hca_cap(input, out),
             op::SET_HCA_CAP => self.set_hca_cap(input),
@@ -273,11 +232,11 @@ pub mod tests {
         (opcode, uid): (u16, u32),
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<u32, u8> {
-        let (mut input, mut out) = ([0; 1024], Reply::new(16));
+        let (mut input, mut out) = ([0; 1024], [0; 16]);
         put(&mut input, 2, &(uid as u16).to_be_bytes());
         fill(&mut input);
         let done = function.execute(opcode, &input, &mut out);
-        done.map(|()| be32(&out.0, 8))
+        done.map(|()| be32(&out, 8))
             .map_err(|refusal| refusal.status)
     }
 

@@ -68,7 +68,7 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
     match words.get(1).copied().unwrap_or_default() {
         "dead" => function.set_dead(true),
         "alive" => function.set_dead(false),
-        "fatal" => function.set_fatal(),
+        "fatal" => function.hca.init.fatal = true,
         "fail-umr" => function.inject.fail_umr = number(words.get(2))?,
         "hold-umr" => function.hold_umr(true),
         "release-umr" => function.hold_umr(false),
@@ -97,7 +97,8 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
             let opcode = number(words.get(2))? as u16;
             function.inject.ignore_command = (opcode != 0).then_some(opcode);
             if opcode == 0 {
-                function.answer_ignored();
+                let slots = std::mem::take(&mut function.hca.ignored);
+                function.commands(slots, true);
             }
         }
         "delay-interrupts" => {

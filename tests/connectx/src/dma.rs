@@ -73,16 +73,12 @@ pub struct Unmapped(pub u64);
 #[derive(Default)]
 pub struct Dma {
     /// Bus mastering is on: without it the function can access no memory.
-    master: Cell<bool>,
+    pub master: Cell<bool>,
     ranges: RefCell<BTreeMap<u64, Rc<Range>>>,
     backings: RefCell<Vec<Rc<Backing>>>,
 }
 
 impl Dma {
-    pub fn set_master(&self, on: bool) {
-        self.master.set(on);
-    }
-
     pub fn map(&self, at: u64, len: u64, file: &File, offset: u64, permission: Permission) {
         let memory = match Mapping::new(file, offset, len as usize, permission.write) {
             Ok(memory) => memory,
@@ -126,10 +122,6 @@ impl Dma {
             }
         }
         places
-    }
-
-    pub fn master(&self) -> bool {
-        self.master.get()
     }
 
     pub fn unmap_all(&self) {
@@ -278,7 +270,7 @@ pub mod tests {
     /// Returns a function's memory: `len` bytes at `at`.
     pub fn memory(at: u64, len: u64) -> Dma {
         let dma = Dma::default();
-        dma.set_master(true);
+        dma.master.set(true);
         add(&dma, at, len);
         dma
     }
@@ -317,9 +309,9 @@ pub mod tests {
     #[test]
     fn without_bus_mastering_there_is_no_dma() {
         let dma = memory(0x1000, 0x1000);
-        dma.set_master(false);
+        dma.master.set(false);
         assert_eq!(dma.read(0x1000, &mut [0]), Err(Unmapped(0x1000)));
-        dma.set_master(true);
+        dma.master.set(true);
         assert_eq!(dma.read(0x1000, &mut [0]), Ok(()));
     }
 

@@ -58,9 +58,9 @@ impl Function {
         Ok(())
     }
 
-    pub fn query_ethernet_queue(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    pub fn query_ethernet_queue(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
         let queue = self.ethernet_queue(query_sq_in::sqn.get32(input))?;
-        out.put(query_sq_out::sq_context.byte(), &queue.context);
+        put(out, query_sq_out::sq_context.byte(), &queue.context);
         Ok(())
     }
 

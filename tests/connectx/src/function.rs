@@ -82,7 +82,7 @@ pub struct Function {
     pub features: Features,
     pub inject: Inject,
     /// Reads give ones, and nothing else happens: as after a surprise removal.
-    dead: bool,
+    pub dead: bool,
     config: Config,
     vectors: Vec<Option<File>>,
 }
@@ -112,10 +112,6 @@ impl Function {
         }
     }
 
-    pub fn alive(&self) -> bool {
-        !self.dead
-    }
-
     /// Makes the function go dead, or come back with no state, as after a surprise removal.
     pub fn set_dead(&mut self, dead: bool) {
         self.dead = dead;
@@ -124,12 +120,6 @@ impl Function {
         } else {
             "its return"
         });
-    }
-
-    /// Has the firmware die, while the queues and their DMA go on until a reset.
-    pub fn set_fatal(&mut self) {
-        say!(self, "fatal: the firmware is dead, DMA goes on");
-        self.hca.init.fatal = true;
     }
 
     /// Resets all but the configuration space. The queues, their keys and their DMA end.
@@ -220,7 +210,7 @@ impl Function {
                     self.reset_by("the configuration space");
                     self.config = Config::default();
                 }
-                self.dma.set_master(self.config.bus_master());
+                self.dma.master.set(self.config.bus_master());
             }
             _ => {}
         }
@@ -246,7 +236,7 @@ impl Function {
     pub fn reset(&mut self) {
         self.reset_by("QEMU");
         self.config = Config::default();
-        self.dma.set_master(false);
+        self.dma.master.set(false);
     }
 }
 
@@ -258,7 +248,7 @@ pub mod tests {
     /// Returns a function with `len` bytes of memory at `at`.
     pub fn function(at: u64, len: u64) -> Function {
         let function = Function::new(0, Features::default());
-        function.dma.set_master(true);
+        function.dma.master.set(true);
         add(&function.dma, at, len);
         function
     }

@@ -139,7 +139,7 @@ impl Function {
             CMD_DOORBELL if !self.hca.init.enabled() => {
                 refuse!(self, "a command for a disabled interface");
             }
-            CMD_DOORBELL => self.command_doorbell(be32(data, 0)),
+            CMD_DOORBELL => self.commands(be32(data, 0), false),
             _ => trace!(2, self, "register {offset:#x} is written: {data:02x?}"),
         }
     }

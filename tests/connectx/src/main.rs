@@ -39,13 +39,13 @@ mod umr;
 mod vfio_user;
 mod wqe;
 
-/// The layouts of commands and contexts: generated, see `layouts.sh`.
+/// What most modules use.
 mod prelude {
     pub(crate) use crate::bits::{be16, be32, be64, put, set, Field};
     pub(crate) use crate::buffer::Buffer;
     pub(crate) use crate::caps::Features;
     pub(crate) use crate::command::{
-        user, Refusal, Reply, BAD_PARAM, BAD_QP_STATE, BAD_RES, BAD_RES_STATE,
+        user, Refusal, BAD_PARAM, BAD_QP_STATE, BAD_RES, BAD_RES_STATE,
     };
     pub(crate) use crate::config::VECTORS;
     pub(crate) use crate::cq::{completion, Cqe};
@@ -68,6 +68,7 @@ mod prelude {
     pub(crate) use crate::wqe::{opcode, pointed, remote, Next, Wqe};
 }
 
+/// The layouts of commands and contexts: generated, see `layouts.sh`.
 #[allow(dead_code, non_upper_case_globals)]
 mod ifc {
     pub use crate::bits::Field;

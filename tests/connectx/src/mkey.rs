@@ -105,7 +105,7 @@ pub struct Request {
 
 #[derive(Default)]
 pub struct Mkeys {
-    all: BTreeMap<u32, Mkey>,
+    pub all: BTreeMap<u32, Mkey>,
 }
 
 /// Makes a method of each field of the context.
@@ -219,18 +219,6 @@ impl Mkeys {
         let index = free.unwrap_or(FIRST_INDEX);
         self.all.insert(index, mkey);
         index
-    }
-
-    pub fn get_mut(&mut self, index: u32) -> Option<&mut Mkey> {
-        self.all.get_mut(&index)
-    }
-
-    pub fn replace(&mut self, index: u32, mkey: Mkey) {
-        self.all.insert(index, mkey);
-    }
-
-    pub fn remove(&mut self, index: u32) -> Option<Mkey> {
-        self.all.remove(&index)
     }
 
     fn find(&self, key: u32) -> Result<&Mkey, AccessError> {

@@ -165,13 +165,13 @@ impl Function {
         &mut self,
         opcode: u16,
         input: &[u8],
-        out: &mut Reply,
+        out: &mut [u8],
     ) -> Option<Result<(), Refusal>> {
         let number = be32(input, 8) & 0xff_ffff;
         for (kind, create, destroy, at) in KINDS {
             if opcode == *create {
                 let made = self.create(*kind, input);
-                let answer = |number: u32| out.put(8, &number.to_be_bytes());
+                let answer = |number: u32| put(out, 8, &number.to_be_bytes());
                 return Some(made.map(answer));
             }
             if opcode == *destroy {
@@ -187,20 +187,20 @@ impl Function {
         Some(match opcode {
             QUERY_ISSI => {
                 // Interface 1 alone: shared receive queues are RMPs.
-                out.set(query_issi_out::supported_issi_dw0, 2);
+                query_issi_out::supported_issi_dw0.set(out, 2);
                 Ok(())
             }
             QUERY_ADAPTER => {
                 let at = query_adapter_out::query_adapter_struct.byte();
                 let at = at + query_adapter_param_block::vsd_contd_psid.byte();
-                out.put(at, b"EMU0000000001");
+                put(out, at, b"EMU0000000001");
                 Ok(())
             }
             QUERY_SPECIAL_CONTEXTS => {
-                out.set(query_special_contexts_out::resd_lkey, RESERVED_LKEY.into());
-                out.set(query_special_contexts_out::null_mkey, NULL_MKEY.into());
+                query_special_contexts_out::resd_lkey.set(out, RESERVED_LKEY.into());
+                query_special_contexts_out::null_mkey.set(out, NULL_MKEY.into());
                 let end = query_special_contexts_out::terminate_scatter_list_mkey;
-                out.set(end, INVALID_LKEY.to_be().into());
+                end.set(out, INVALID_LKEY.to_be().into());
                 Ok(())
             }
             TEARDOWN_HCA => {

@@ -86,31 +86,31 @@ impl Function {
         &mut self,
         opcode: u16,
         input: &[u8],
-        out: &mut Reply,
+        out: &mut [u8],
     ) -> Option<Result<(), Refusal>> {
         match opcode {
             op::QUERY_HCA_VPORT_CONTEXT => {
-                let context = out.from(query_hca_vport_context_out::hca_vport_context.byte());
+                let context = query_hca_vport_context_out::hca_vport_context.rest_mut(out);
                 self.hca_vport_context(context);
             }
             op::QUERY_HCA_VPORT_GID => {
                 let index = query_hca_vport_gid_in::gid_index.get(input) as usize;
                 let gid = self.port.gid(index).gid;
-                out.set(query_hca_vport_gid_out::gids_num, 1);
-                out.put(query_hca_vport_gid_out::gid.byte(), &gid);
+                query_hca_vport_gid_out::gids_num.set(out, 1);
+                put(out, query_hca_vport_gid_out::gid.byte(), &gid);
             }
             op::QUERY_HCA_VPORT_PKEY => {
                 // The first entry of the table alone is used; one entry, or all of them.
                 let index = be16(input, 14);
-                let pkeys = out.from(query_hca_vport_pkey_out::pkey.byte());
+                let pkeys = query_hca_vport_pkey_out::pkey.rest_mut(out);
                 if index == 0 || index as usize >= PKEYS {
                     put(pkeys, 2, &FULL_MEMBER.to_be_bytes());
                 }
             }
             op::QUERY_VPORT_STATE => {
-                out.set(query_vport_state_out::max_tx_speed, 1000);
-                out.set(query_vport_state_out::admin_state, UP);
-                out.set(query_vport_state_out::state, self.port.admin_up.into());
+                query_vport_state_out::max_tx_speed.set(out, 1000);
+                query_vport_state_out::admin_state.set(out, UP);
+                query_vport_state_out::state.set(out, self.port.admin_up.into());
             }
             op::QUERY_NIC_VPORT_CONTEXT => self.query_nic_vport(out),
             op::MODIFY_NIC_VPORT_CONTEXT => self.modify_nic_vport(input),
@@ -141,8 +141,8 @@ impl Function {
         set(context, &values);
     }
 
-    fn query_nic_vport(&self, out: &mut Reply) {
-        let context = out.from(query_nic_vport_context_out::nic_vport_context.byte());
+    fn query_nic_vport(&self, out: &mut [u8]) {
+        let context = query_nic_vport_context_out::nic_vport_context.rest_mut(out);
         let values = [
             (nic_vport_context::roce_en, u64::from(self.port.roce)),
             (nic_vport_context::mtu, self.port.mtu),
@@ -175,12 +175,12 @@ impl Function {
         Ok(())
     }
 
-    fn access_register(&mut self, input: &[u8], out: &mut Reply) {
+    fn access_register(&mut self, input: &[u8], out: &mut [u8]) {
         let register = access_register_in::register_id.get(input) as u16;
         let write = access_register_in::op_mod.get(input) == 0;
         let data = access_register_in::register_data.rest(input);
-        let at = access_register_out::register_data.byte();
-        out.put(at, data);
+        let out = access_register_out::register_data.rest_mut(out);
+        put(out, 0, data);
         if write {
             match register {
                 PMTU => self.port.mtu = pmtu_reg::admin_mtu.get(data),
@@ -217,7 +217,7 @@ impl Function {
             PVLC => &[(pvlc_reg::vl_hw_cap, 4)],
             _ => &[],
         };
-        set(out.from(at), values);
+        set(out, values);
     }
 
     fn set_admin_state(&mut self, up: bool) {

@@ -171,12 +171,12 @@ impl Function {
         Ok(number)
     }
 
-    pub fn query_qp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    pub fn query_qp(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
         let qp = self.qp(query_qp_in::qpn.get32(input))?;
         let mut context = qp.context.clone();
         qpc::state.set(&mut context, qp.state as u64);
         qpc::hw_sq_wqebb_counter.set(&mut context, u64::from(qp.send.next));
-        out.put(query_qp_out::qpc.byte(), &context);
+        put(out, query_qp_out::qpc.byte(), &context);
         Ok(())
     }
 

@@ -29,7 +29,7 @@ impl Function {
     /// Memory is about to be unmapped: nothing may translate to it any more. That nothing uses such
     /// a translation is no excuse, the other end may at any time.
     pub fn check_unmap(&self, at: u64, len: u64) {
-        if !self.dma.master() {
+        if !self.dma.master.get() {
             return;
         }
         let end = at.saturating_add(len);
@@ -50,7 +50,7 @@ impl Function {
             ranges.map(move |(at, len)| (format!("mkey {key:#x}"), at, len))
         });
         let umems = self.hca.umems.iter().flat_map(|(id, umem)| {
-            let pages = umem.pages();
+            let pages = umem.buffer.pages();
             pages.map(move |at| (format!("umem {id:#x}"), at, 1))
         });
         keys.chain(umems)
@@ -92,7 +92,7 @@ mod tests {
             Err(format!("mkey {key:#x} reaches {bar} at 0x1000"))
         );
         let change = |function: &mut Function, change: fn(&mut Mkey)| {
-            change(function.hca.mkeys.get_mut(index).unwrap());
+            change(function.hca.mkeys.all.get_mut(&index).unwrap());
         };
         // A free key cannot be used.
         change(&mut function, |mkey| mkey.set(mkc::free, 1));
@@ -127,12 +127,12 @@ mod tests {
         function.check_unmap(BAR + 0x2000, 0x1000);
         // The key begins in the middle of the page.
         function.check_unmap(BAR, 0x800);
-        function.dma.set_master(false);
+        function.dma.master.set(false);
         function.check_unmap(BAR, 0x2000);
-        function.dma.set_master(true);
+        function.dma.master.set(true);
         function.check_unmap(BAR, 0x801);
         assert!(log::errors_of_thread() > before);
-        let mkey = function.hca.mkeys.get_mut(index).unwrap();
+        let mkey = function.hca.mkeys.all.get_mut(&index).unwrap();
         mkey.table[..8].fill(0);
         function.dma_unmap(BAR, 0x2000, false);
     }

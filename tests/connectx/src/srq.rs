@@ -59,10 +59,10 @@ impl Function {
         Ok(number)
     }
 
-    pub fn query_rmp(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    pub fn query_rmp(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
         let number = query_rmp_in::rmpn.get32(input);
         let srq = find(&self.hca.srqs, Kind::Srq, number)?;
-        out.put(query_rmp_out::rmp_context.byte(), &srq.context);
+        put(out, query_rmp_out::rmp_context.byte(), &srq.context);
         Ok(())
     }
 }

@@ -47,7 +47,7 @@ impl Fabric {
         self.functions.iter().position(|function| {
             let port = &function.port;
             let by_lid = port.infiniband && lid != 0 && port.lid == lid;
-            function.alive() && (by_lid || port.has_gid(gid))
+            !function.dead && (by_lid || port.has_gid(gid))
         })
     }
 
@@ -142,7 +142,8 @@ impl Fabric {
                 for qpn in std::mem::take(&mut function.hca.fenced) {
                     function.wake(qpn);
                 }
-                function.answer_fenced();
+                let slots = std::mem::take(&mut function.hca.fenced_slots);
+                function.commands(slots, false);
             }
         }
     }

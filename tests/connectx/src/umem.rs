@@ -14,16 +14,9 @@ const RING_ALIGNMENT: u64 = 64;
 const RECORD: u64 = 8;
 
 pub struct Umem {
-    buffer: Buffer,
+    pub buffer: Buffer,
     /// The device may write to all of it.
     writable: bool,
-}
-
-impl Umem {
-    /// Returns the DMA address of the first byte in each of its pages.
-    pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
-        self.buffer.pages()
-    }
 }
 
 #[derive(Default)]
@@ -98,11 +91,11 @@ impl Function {
     ) -> Result<Vec<u64>, Refusal> {
         let size = 1 << log_page;
         let part = self.umem_part(id, (offset, count.saturating_mul(size)), size)?;
-        if log_page > part.log_page() {
+        if log_page > part.log_page {
             fail!(
                 BAD_PARAM,
                 "umem {id:#x} has pages of 2^{} bytes",
-                part.log_page()
+                part.log_page
             );
         }
         Ok((0..count).map(|n| part.address(n * size)).collect())

@@ -88,7 +88,7 @@ impl Function {
         let list = self.translations(qp, wqe, flags, len)?;
         let context = wqe.bytes[CONTEXT..LIST].to_vec();
         let key = wqe.immediate;
-        let Some(mkey) = self.hca.mkeys.get_mut(key >> 8) else {
+        let Some(mkey) = self.hca.mkeys.all.get_mut(&(key >> 8)) else {
             return Err(format!("mkey {key:#x}: no such index"));
         };
         let known = PARTS.iter().fold(0, |all, (bit, _)| all | bit);
@@ -141,7 +141,7 @@ impl Function {
             new.table[offset..end].copy_from_slice(&list);
         }
         let what = if new.free() { "freed" } else { "written" };
-        self.hca.mkeys.replace(key >> 8, new);
+        self.hca.mkeys.all.insert(key >> 8, new);
         self.log_mkey(what, key);
         Ok(())
     }
@@ -173,7 +173,12 @@ impl Function {
 
     /// Frees a key, as a send with invalidation to a queue pair asks for.
     pub fn invalidate(&mut self, qp: &Qp, key: u32) -> Result<(), AccessError> {
-        let mkey = self.hca.mkeys.get_mut(key >> 8).ok_or(AccessError::NoKey)?;
+        let mkey = self
+            .hca
+            .mkeys
+            .all
+            .get_mut(&(key >> 8))
+            .ok_or(AccessError::NoKey)?;
         if mkey.variant() != key as u8 {
             return Err(AccessError::Stale);
         }

@@ -121,7 +121,7 @@ fn a_write_that_is_not_in_order_changes_nothing() {
             [Error, Error],
         ),
         (
-            |fabric, to, _| drop(fabric.functions[1].hca.mkeys.remove(to.1 >> 8)),
+            |fabric, to, _| drop(fabric.functions[1].hca.mkeys.all.remove(&(to.1 >> 8))),
             opcode::WRITE,
             [Error, Error],
         ),

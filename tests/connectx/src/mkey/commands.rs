@@ -4,7 +4,7 @@ use super::{Mkey, PRESENT, READ};
 use crate::prelude::*;
 
 impl Function {
-    pub fn create_mkey(&mut self, input: &[u8], out: &mut Reply) -> Result<(), Refusal> {
+    pub fn create_mkey(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
         let context = create_mkey_in::memory_key_mkey_entry.slice(input);
         let mut mkey = Mkey::new(context)?;
         self.check_mkey(&mkey)?;
@@ -28,7 +28,7 @@ impl Function {
         }
         let (variant, free) = (mkey.variant(), mkey.free());
         let index = self.hca.mkeys.add(mkey);
-        out.set(create_mkey_out::mkey_index, u64::from(index));
+        create_mkey_out::mkey_index.set(out, u64::from(index));
         if !free {
             self.log_mkey("created", index << 8 | u32::from(variant));
         }
@@ -37,7 +37,7 @@ impl Function {
 
     pub fn destroy_mkey(&mut self, input: &[u8]) -> Result<(), Refusal> {
         let index = destroy_mkey_in::mkey_index.get32(input);
-        if self.hca.mkeys.remove(index).is_none() {
+        if self.hca.mkeys.all.remove(&index).is_none() {
             error!(self, "mkey index {index:#x} is destroyed, and is not there");
             fail!(BAD_RES, "no mkey index {index:#x}");
         }
@@ -46,7 +46,7 @@ impl Function {
     }
 
     pub fn log_mkey(&mut self, what: &str, key: u32) {
-        if let Some(mkey) = self.hca.mkeys.get_mut(key >> 8) {
+        if let Some(mkey) = self.hca.mkeys.all.get_mut(&(key >> 8)) {
             trace!(2, self, "mkey {key:#x} {what}: {}", mkey.describe(None));
         }
     }

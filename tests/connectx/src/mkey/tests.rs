@@ -69,7 +69,7 @@ impl Fixture {
     }
 
     fn mkey(&mut self) -> &mut Mkey {
-        self.keys.get_mut(self.key >> 8).unwrap()
+        self.keys.all.get_mut(&(self.key >> 8)).unwrap()
     }
 }
 
@@ -113,7 +113,7 @@ fn a_key_of_another_domain_or_a_stale_or_free_one_is_refused() {
     }
     t.mkey().set(mkc::free, 1);
     assert_eq!(bad(&t, key, own), Some(AccessError::Free));
-    t.keys.remove(key >> 8);
+    t.keys.all.remove(&(key >> 8));
     assert_eq!(bad(&t, key, own), Some(AccessError::NoKey));
 }
 
@@ -197,7 +197,7 @@ fn an_index_is_given_out_again_at_once() {
     let mut new = || keys.add(mkey(0, 1, 12, &[]));
     let (first, second) = (new(), new());
     assert_ne!(first, second);
-    keys.remove(first);
+    keys.all.remove(&first);
     assert_eq!(keys.add(mkey(0, 1, 12, &[])), first);
 }
 

@@ -277,7 +277,7 @@ fn a_umem_in_use_stays() {
     assert!(it.function.destroy(Kind::Cq, cq).is_ok());
     let key = it.mkey(0xfc0, 0x1000, 12).unwrap();
     assert_eq!(it.destroy_umem(id), Err(BAD_RES_STATE));
-    it.function.hca.mkeys.remove(key);
+    it.function.hca.mkeys.all.remove(&key);
     assert_eq!(it.destroy_umem(id), Ok(()));
     assert_eq!(it.destroy_umem(id), Err(BAD_RES));
 }
@@ -286,7 +286,7 @@ fn a_umem_in_use_stays() {
 fn a_key_on_a_umem_is_within_it() {
     let mut it = setup();
     let key = it.mkey(0xfc0, 0x1000, 12).unwrap();
-    let table = &it.function.hca.mkeys.get_mut(key).unwrap().table;
+    let table = &it.function.hca.mkeys.all.get_mut(&key).unwrap().table;
     assert_eq!(table[..], (SECOND | 3).to_be_bytes());
     for (offset, len, log_page) in [
         (0xfc0, 0x2000, 12),

@@ -162,7 +162,7 @@ fn a_key_of_one_queue_pair_is_invalidated_by_that_one() {
     let mut t = setup();
     let key = t.key;
     assert!(t.done(&enable(key)));
-    let mkey = t.function.hca.mkeys.get_mut(key >> 8).unwrap();
+    let mkey = t.function.hca.mkeys.all.get_mut(&(key >> 8)).unwrap();
     mkey.set(mkc::qpn, 1);
     let free = |key| request(key, CHECK_QPN, mask::FREE, &[(mkc::free, 1)], &[]);
     t.qp = queue_pair(Service::Rc, PD);
@@ -176,7 +176,7 @@ fn a_key_of_one_queue_pair_is_invalidated_by_that_one() {
         t.function.invalidate(&t.qp, key),
         Err(AccessError::Permission)
     );
-    let mkey = t.function.hca.mkeys.get_mut(key >> 8).unwrap();
+    let mkey = t.function.hca.mkeys.all.get_mut(&(key >> 8)).unwrap();
     mkey.set(mkc::en_rinval, 1);
     assert_eq!(t.error(key), None);
     std::mem::swap(&mut t.qp, &mut other);
