@@ -109,12 +109,9 @@ impl Function {
 
 impl Fabric {
     /// Sends a datagram. It is dropped, without a word to the sender, if it cannot be delivered.
-    pub fn datagram(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
+    pub fn datagram(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Ended {
         let to = Address::new(wqe.rest(CONTROL));
-        let data = match self.functions[f].data(qp, wqe, DATA, 0..u64::MAX) {
-            Ok((data, _)) => data,
-            Err(error) => return self.local_denied(f, qp, error, 1),
-        };
+        let (data, _) = self.local(f, (qp, wqe), DATA, 0..u64::MAX)?;
         let len = total(&data);
         let from = self.functions[f].port.gid(to.source);
         let mut message = header(&from, &to, len).to_vec();
@@ -144,6 +141,6 @@ impl Fabric {
             let (number, qpn) = (qp.number, to.qpn);
             refuse!("fn{f}: QP {number:#x}: datagram to QP {qpn:#x} dropped: {why}");
         }
-        Outcome::Done(len as u32)
+        Ok(Outcome::Done(len as u32))
     }
 }

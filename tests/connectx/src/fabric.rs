@@ -2,6 +2,7 @@
 
 //! All functions, and the work that is done between them: the requester's side.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::prelude::*;
@@ -35,6 +36,9 @@ pub enum Outcome {
         syndrome: u8,
     },
 }
+
+/// The error is what ends it early.
+pub type Ended = Result<Outcome, Outcome>;
 
 enum Step {
     Again,
@@ -189,29 +193,44 @@ impl Fabric {
                     }
                 }
             }
-            (Service::Rc, _) => self.connected(f, qp, wqe),
+            (Service::Rc, _) => {
+                let done = self.connected(f, qp, wqe);
+                done.unwrap_or_else(|outcome| outcome)
+            }
             // To the subnet manager, which does not answer: the subnet is up from the start.
             (Service::Ud | Service::Qp0 | Service::Qp1, _) if self.functions[f].port.infiniband => {
                 Outcome::Done(0)
             }
             (Service::Ud | Service::Qp1, opcode::SEND | opcode::SEND_IMM) => {
-                self.datagram(f, qp, wqe)
+                let done = self.datagram(f, qp, wqe);
+                done.unwrap_or_else(|outcome| outcome)
             }
             _ => no_opcode(f, qp, wqe),
         }
     }
 
-    /// Returns the outcome of an access to memory of the requester that was denied.
-    pub fn local_denied(&self, f: usize, qp: &Qp, error: AccessError, len: u64) -> Outcome {
-        if let AccessError::NotPresent { key, va } = error {
-            return Outcome::Fault {
-                at: f,
-                missing: Missing { key, va, len },
-                syndrome: syndrome::LOCAL_PROTECTION,
-            };
-        }
-        self.functions[f].denied(&format!("QP {:#x}, local memory", qp.number), error);
-        Outcome::Fail(syndrome::LOCAL_PROTECTION)
+    /// Returns the memory of this part of the requester's data, and the length of all of it.
+    pub fn local(
+        &self,
+        f: usize,
+        (qp, wqe): (&Qp, &Wqe),
+        at: usize,
+        part: Range<u64>,
+    ) -> Result<(Spans, u64), Outcome> {
+        let function = &self.functions[f];
+        function.data(qp, wqe, at, part).map_err(|error| {
+            let syndrome = syndrome::LOCAL_PROTECTION;
+            if let AccessError::NotPresent { key, va } = error {
+                let missing = Missing { key, va, len: 1 };
+                return Outcome::Fault {
+                    at: f,
+                    missing,
+                    syndrome,
+                };
+            }
+            function.denied(&format!("QP {:#x}, local memory", qp.number), error);
+            Outcome::Fail(syndrome)
+        })
     }
 
     /// Fails a work request whose page fault the driver could not resolve. What a ConnectX does

@@ -51,7 +51,7 @@ mod prelude {
     pub(crate) use crate::cq::{completion, Cqe};
     pub(crate) use crate::dma::{copy, gather, scatter, swap, total, Dma, Spans, Unmapped};
     pub(crate) use crate::eq::event;
-    pub(crate) use crate::fabric::{no_opcode, syndrome, Fabric, Outcome};
+    pub(crate) use crate::fabric::{no_opcode, syndrome, Ended, Fabric, Outcome};
     pub(crate) use crate::fault::Missing;
     pub(crate) use crate::function::{is_application, Function, FIRST_UAR};
     pub(crate) use crate::ifc::*;

@@ -70,10 +70,8 @@ impl Fabric {
             );
             return None;
         }
-        Some(Peer {
-            g,
-            qp: other.clone(),
-        })
+        let qp = other.clone();
+        Some(Peer { g, qp })
     }
 
     pub fn fail_peer(&mut self, f: usize, qp: &Qp) {
@@ -82,17 +80,14 @@ impl Fabric {
         }
     }
 
-    pub fn connected(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Outcome {
-        let Some(peer) = self.peer(f, qp) else {
-            return Outcome::NoAnswer;
-        };
+    pub fn connected(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Ended {
+        use opcode::*;
+        let peer = self.peer(f, qp).ok_or(Outcome::NoAnswer)?;
         match wqe.opcode {
-            opcode::SEND | opcode::SEND_IMM | opcode::SEND_INVALIDATE => {
-                self.send(f, qp, wqe, &peer)
-            }
-            opcode::WRITE | opcode::WRITE_IMM | opcode::READ => self.rdma(f, qp, wqe, &peer),
-            opcode::COMPARE_SWAP | opcode::FETCH_ADD => self.atomic(f, qp, wqe, &peer),
-            _ => no_opcode(f, qp, wqe),
+            SEND | SEND_IMM | SEND_INVALIDATE => self.send(f, qp, wqe, &peer),
+            WRITE | WRITE_IMM | READ => self.rdma(f, qp, wqe, &peer),
+            COMPARE_SWAP | FETCH_ADD => self.atomic(f, qp, wqe, &peer),
+            _ => Err(no_opcode(f, qp, wqe)),
         }
     }
 
@@ -257,32 +252,28 @@ impl Fabric {
         self.functions[peer.g].complete_receive(peer.qp.number, receive, cqe);
     }
 
-    fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
-        let data = match self.functions[f].data(qp, wqe, SEGMENT, 0..u64::MAX) {
-            Ok((data, _)) => data,
-            Err(error) => return self.local_denied(f, qp, error, 1),
-        };
+    fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Ended {
+        let (data, _) = self.local(f, (qp, wqe), SEGMENT, 0..u64::MAX)?;
         let len = total(&data);
         if len > LONGEST {
-            return Outcome::Fail(syndrome::LOCAL_LENGTH);
+            return Err(Outcome::Fail(syndrome::LOCAL_LENGTH));
         }
         let function = &mut self.functions[peer.g];
-        let Some(receive) = function.next_receive(&peer.qp) else {
-            return Outcome::NotReady;
-        };
+        let receive = function.next_receive(&peer.qp);
+        let receive = receive.ok_or(Outcome::NotReady)?;
         let room = match function.receive_memory(&receive, len) {
             Ok(room) => room,
-            Err(error) => return self.receive_denied(peer, &receive, error, len as u64),
+            Err(error) => return Err(self.receive_denied(peer, &receive, error, len as u64)),
         };
         if total(&room) < len {
             self.receive_fails(peer, &receive, syndrome::LOCAL_LENGTH);
             let why = format!("{len} bytes, of {}", total(&room));
-            return self.nak(peer, syndrome::REMOTE_INVALID_REQUEST, why);
+            return Err(self.nak(peer, syndrome::REMOTE_INVALID_REQUEST, why));
         }
         if wqe.opcode == opcode::SEND_INVALIDATE {
             if let Err(error) = function.invalidate(&peer.qp, wqe.immediate) {
                 let why = format!("invalidation of mkey {:#x}: {error:?}", wqe.immediate);
-                return self.nak(peer, syndrome::REMOTE_ACCESS, why);
+                return Err(self.nak(peer, syndrome::REMOTE_ACCESS, why));
             }
         }
         copy(&room, &data);
@@ -293,10 +284,10 @@ impl Fabric {
         };
         let cqe = wqe.received(opcode, qp.number, len as u32);
         self.functions[peer.g].complete_receive(peer.qp.number, &receive, cqe);
-        Outcome::Done(len as u32)
+        Ok(Outcome::Done(len as u32))
     }
 
-    fn rdma(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
+    fn rdma(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Ended {
         let access = match wqe.opcode {
             opcode::READ => Access::RemoteRead,
             _ => Access::RemoteWrite,
@@ -304,33 +295,26 @@ impl Fabric {
         let (done, mtu) = (qp.message.done, qp.mtu());
         if let Some(flight) = &qp.message.flight {
             if self.holds_packet(peer) {
-                return Outcome::Held;
+                return Ok(Outcome::Held);
             }
             copy(&flight.to, &flight.from);
             return self.packet_done(f, qp, wqe, peer, flight.bytes);
         }
-        let data = self.functions[f].data(qp, wqe, 2 * SEGMENT, done..done + mtu);
-        let (data, len) = match data {
-            Ok(data) => data,
-            Err(error) => return self.local_denied(f, qp, error, 1),
-        };
+        let (data, len) = self.local(f, (qp, wqe), 2 * SEGMENT, done..done + mtu)?;
         if len > LONGEST as u64 {
-            return Outcome::Fail(syndrome::LOCAL_LENGTH);
+            return Err(Outcome::Fail(syndrome::LOCAL_LENGTH));
         }
         if wqe.opcode == opcode::WRITE_IMM
             && self.functions[peer.g].next_receive(&peer.qp).is_none()
         {
-            return Outcome::NotReady;
+            return Err(Outcome::NotReady);
         }
         let here = total(&data) as u64;
         let (va, key) = remote(wqe.rest(SEGMENT));
         // The first packet says how long the message is.
         let whole = if done == 0 { len } else { here };
         let named = (va.wrapping_add(done), key);
-        let remote = match self.target(peer, named, (here, whole), access) {
-            Ok(remote) => remote,
-            Err(outcome) => return outcome,
-        };
+        let remote = self.target(peer, named, (here, whole), access)?;
         let (to, from) = match wqe.opcode {
             opcode::READ => (data, remote),
             _ => (remote, data),
@@ -339,7 +323,7 @@ impl Fabric {
         if self.holds_packet(peer) {
             let flight = Flight { to, from, bytes };
             self.fly(f, qp, wqe, peer, flight);
-            return Outcome::Held;
+            return Ok(Outcome::Held);
         }
         copy(&to, &from);
         self.packet_done(f, qp, wqe, peer, bytes)
@@ -353,7 +337,7 @@ impl Fabric {
         wqe: &Wqe,
         peer: &Peer,
         (here, len): (u64, u64),
-    ) -> Outcome {
+    ) -> Ended {
         if let Some(left) = &mut self.functions[peer.g].inject.packets {
             *left = left.saturating_sub(1);
         }
@@ -362,32 +346,25 @@ impl Fabric {
             qp.message.done += here;
         });
         if qp.message.done + here < len {
-            return Outcome::Packet;
+            return Ok(Outcome::Packet);
         }
         if wqe.opcode == opcode::WRITE_IMM {
             let function = &mut self.functions[peer.g];
-            let Some(receive) = function.next_receive(&peer.qp) else {
-                return Outcome::NotReady;
-            };
+            let receive = function.next_receive(&peer.qp);
+            let receive = receive.ok_or(Outcome::NotReady)?;
             let cqe = wqe.received(completion::WRITE_IMM, qp.number, len as u32);
             function.complete_receive(peer.qp.number, &receive, cqe);
         }
-        Outcome::Done(len as u32)
+        Ok(Outcome::Done(len as u32))
     }
 
-    fn atomic(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Outcome {
-        let room = match self.functions[f].data(qp, wqe, 3 * SEGMENT, 0..8) {
-            Ok((room, _)) => room,
-            Err(error) => return self.local_denied(f, qp, error, 8),
-        };
+    fn atomic(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Ended {
+        let (room, _) = self.local(f, (qp, wqe), 3 * SEGMENT, 0..8)?;
         if total(&room) != 8 {
-            return Outcome::Fail(syndrome::LOCAL_LENGTH);
+            return Err(Outcome::Fail(syndrome::LOCAL_LENGTH));
         }
         let named = remote(wqe.rest(SEGMENT));
-        let target = match self.target(peer, named, (8, 8), Access::Atomic) {
-            Ok(target) => target,
-            Err(outcome) => return outcome,
-        };
+        let target = self.target(peer, named, (8, 8), Access::Atomic)?;
         let values = wqe.rest(2 * SEGMENT);
         let (new, compare) = (be64(values, 0), be64(values, 8));
         let compares = wqe.opcode == opcode::COMPARE_SWAP;
@@ -399,9 +376,9 @@ impl Fabric {
         });
         let Some(old) = old else {
             let why = format!("an atomic at {:#x}, which is not aligned", named.0);
-            return self.nak(peer, syndrome::REMOTE_INVALID_REQUEST, why);
+            return Err(self.nak(peer, syndrome::REMOTE_INVALID_REQUEST, why));
         };
         scatter(&room, &old.to_le_bytes());
-        Outcome::Done(8)
+        Ok(Outcome::Done(8))
     }
 }

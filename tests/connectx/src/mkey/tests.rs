@@ -45,14 +45,8 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn translate(
-        &self,
-        key: u32,
-        range: (u64, u64),
-        access: Access,
-        requester: Requester,
-    ) -> Result<Spans, AccessError> {
-        let (va, len) = range;
+    fn translate(&self, key: u32, va: u64, len: u64, access: Access) -> Result<Spans, AccessError> {
+        let requester = REQUESTER;
         let request = Request {
             key,
             va,
@@ -65,7 +59,7 @@ impl Fixture {
 
     /// Returns the error of an access of the usual requester by the key.
     fn error(&self, va: u64, len: u64, access: Access) -> Option<AccessError> {
-        self.translate(self.key, (va, len), access, REQUESTER).err()
+        self.translate(self.key, va, len, access).err()
     }
 
     fn mkey(&mut self) -> &mut Mkey {
@@ -97,9 +91,14 @@ fn bounds_are_checked_to_the_byte() {
 fn a_key_of_another_domain_or_a_stale_or_free_one_is_refused() {
     let mut t = two_pages();
     let bad = |t: &Fixture, key, pd| {
-        let (range, requester) = ((0x7f00_0200, 8), Requester { pd, qpn: 1 });
-        t.translate(key, range, Access::RemoteWrite, requester)
-            .err()
+        let request = Request {
+            key,
+            va: 0x7f00_0200,
+            len: 8,
+            access: Access::RemoteWrite,
+            requester: Requester { pd, qpn: 1 },
+        };
+        t.keys.translate(&t.dma, &request).err()
     };
     let (key, own) = (t.key, Some(PD));
     for (key, pd, want) in [
@@ -175,7 +174,7 @@ fn lists_of_keys_are_followed_but_not_for_ever() {
         list.table.extend(va.to_be_bytes());
     }
     t.key = key(t.keys.add(list));
-    let spans = t.translate(t.key, (0x8, 0x18), Access::RemoteRead, REQUESTER);
+    let spans = t.translate(t.key, 0x8, 0x18, Access::RemoteRead);
     let spans = spans.unwrap();
     assert_eq!(total(&spans), 0x18);
     assert_eq!(spans.len(), 2);

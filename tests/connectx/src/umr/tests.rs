@@ -31,8 +31,7 @@ impl Fixture {
                 qpn: 1,
             },
         };
-        let (mkeys, dma) = (&self.function.hca.mkeys, &self.function.dma);
-        mkeys.translate(dma, &request).err()
+        self.function.translate(&request).err()
     }
 }
 
@@ -41,7 +40,7 @@ fn setup() -> Fixture {
     let pd = function.hca.objects.create(Kind::Pd, 0, vec![]);
     assert_eq!(pd.unwrap(), PD);
     let mut context = vec![0; mkc::BYTES];
-    for (field, value) in [
+    let values = [
         (mkc::free, 1),
         (mkc::pd, u64::from(PD)),
         (mkc::umr_en, 1),
@@ -50,9 +49,8 @@ fn setup() -> Fixture {
         (mkc::mkey_7_0, 0x42),
         (mkc::translations_octword_size, 4),
         (mkc::log_page_size, 12),
-    ] {
-        field.set(&mut context, value);
-    }
+    ];
+    set(&mut context, &values);
     let mkey = Mkey::new(&context).unwrap();
     let key = function.hca.mkeys.add(mkey) << 8 | 0x42;
     let qp = queue_pair(Service::Umr, 0);
@@ -60,26 +58,15 @@ fn setup() -> Fixture {
 }
 
 /// Returns a work request with these flags, mask, and list in itself.
-fn request(
-    key: u32,
-    flags: u8,
-    mask: u64,
-    context: &[(crate::bits::Field, u64)],
-    list: &[u64],
-) -> Wqe {
+fn request(key: u32, flags: u8, mask: u64, context: &[(Field, u64)], list: &[u64]) -> Wqe {
     let mut bytes = vec![0; LIST + (list.len() * 8).next_multiple_of(64)];
     bytes[3] = crate::wqe::opcode::UMR;
     put(&mut bytes, 12, &key.to_be_bytes());
     bytes[CONTROL] = flags | INLINE;
-    put(
-        &mut bytes,
-        CONTROL + 4,
-        &((list.len() / 2).next_multiple_of(4) as u16).to_be_bytes(),
-    );
+    let octowords = (list.len() / 2).next_multiple_of(4) as u16;
+    put(&mut bytes, CONTROL + 4, &octowords.to_be_bytes());
     put(&mut bytes, CONTROL + 8, &mask.to_be_bytes());
-    for (field, value) in context {
-        field.set(&mut bytes[CONTEXT..], *value);
-    }
+    set(&mut bytes[CONTEXT..], context);
     for (n, entry) in list.iter().enumerate() {
         put(&mut bytes, LIST + n * 8, &entry.to_be_bytes());
     }
@@ -129,15 +116,14 @@ fn what_is_not_the_key_is_refused() {
 fn a_key_is_enabled_only_as_it_could_be_made() {
     let mut t = setup();
     let key = t.key;
-    let with = |change: &[(crate::bits::Field, u64)]| {
+    let with = |change: &[(Field, u64)]| {
         let mut wqe = enable(key);
         let more = mask::PAGE_SIZE | mask::QPN;
         let mask = be64(&wqe.bytes, CONTROL + 8) | more;
         put(&mut wqe.bytes, CONTROL + 8, &mask.to_be_bytes());
         let usual = [(mkc::log_page_size, 12), (mkc::qpn, 0xff_ffff)];
-        for (field, value) in usual.iter().chain(change) {
-            field.set(&mut wqe.bytes[CONTEXT..], *value);
-        }
+        set(&mut wqe.bytes[CONTEXT..], &usual);
+        set(&mut wqe.bytes[CONTEXT..], change);
         wqe
     };
     for change in [
@@ -168,14 +154,10 @@ fn a_key_of_one_queue_pair_is_invalidated_by_that_one() {
     t.qp = queue_pair(Service::Rc, PD);
     let mut other = queue_pair(Service::Rc, PD);
     other.number = 2;
-    assert_eq!(
-        t.function.invalidate(&other, key),
-        Err(AccessError::OtherQp)
-    );
-    assert_eq!(
-        t.function.invalidate(&t.qp, key),
-        Err(AccessError::Permission)
-    );
+    let by_other = t.function.invalidate(&other, key);
+    assert_eq!(by_other, Err(AccessError::OtherQp));
+    let without = t.function.invalidate(&t.qp, key);
+    assert_eq!(without, Err(AccessError::Permission));
     let mkey = t.function.hca.mkeys.all.get_mut(&(key >> 8)).unwrap();
     mkey.set(mkc::en_rinval, 1);
     assert_eq!(t.error(key), None);
