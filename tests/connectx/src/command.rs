@@ -249,9 +249,9 @@ pub mod tests {
             let number = |input: &mut [u8]| destroy_uctx_in::uid.set(input, user.into());
             execute(function, (op::DESTROY_UCTX, 0), number)
         };
-        let before = log::errors_of_thread();
+        let before = log::errors();
         assert_eq!(destroy(&mut function), Err(BAD_RES_STATE));
-        assert!(log::errors_of_thread() > before);
+        assert!(log::errors() > before);
         let number = |input: &mut [u8]| dealloc_uar_in::uar.set(input, uar.into());
         assert!(execute(&mut function, (op::DEALLOC_UAR, user), number).is_ok());
         assert!(destroy(&mut function).is_ok());
@@ -262,7 +262,7 @@ pub mod tests {
     #[test]
     fn an_unknown_command_is_an_error_with_a_status() {
         let mut function = function(0x1000, 0x1000);
-        let before = log::errors_of_thread();
+        let before = log::errors();
         let mut entry = [0; ENTRY];
         put(&mut entry, 4, &4u32.to_be_bytes());
         put(&mut entry, INPUT, &[0x0f, 0xff]);
@@ -273,6 +273,6 @@ pub mod tests {
         function.write_register(0x18, &1u32.to_be_bytes());
         function.dma.read(0x1000, &mut entry).unwrap();
         assert_eq!((entry[OWNER as usize], entry[OUTPUT]), (0, BAD_OP));
-        assert!(log::errors_of_thread() > before);
+        assert!(log::errors() > before);
     }
 }

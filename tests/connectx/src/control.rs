@@ -72,10 +72,7 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
         "fail-umr" => function.inject.fail_umr = number(words.get(2))?,
         "hold-umr" => function.hold_umr(true),
         "release-umr" => function.hold_umr(false),
-        "held-umr" => must(
-            !function.inject.held_umr.is_empty(),
-            "no UMR work request waits",
-        )?,
+        "held-umr" => must(!function.inject.held_umr.is_empty(), "no UMR waits")?,
         "hold-packet" => function.inject.packets = Some(number(words.get(2))?),
         "held-packet" => must(!function.hca.flying.is_empty(), "no packet is held")?,
         "fenced" => {
@@ -148,27 +145,26 @@ fn command(fabric: &mut Fabric, line: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::function::tests::function;
 
     #[test]
     fn what_is_refused_is_asked_for() {
-        let functions = (0..3).map(|id| Function::new(id, Features::default()));
-        let functions = functions.collect();
+        let functions = vec![function(0, 0x1000)];
         let mut fabric = Fabric { functions };
-        // No other test has a third function, or this many.
-        let line = "fn2: QP 0x1: request refused";
+        let line = "fn0: QP 0x1: request refused";
         refuse!("{line}");
-        refuse!("fn72: of another one");
-        let answer = execute(&mut fabric, "2 refused");
+        refuse!("fn1: of another one");
+        let answer = execute(&mut fabric, "0 refused");
         assert!(answer.starts_with(&format!("failed: 1 not asked for: {line}")));
-        assert_eq!(execute(&mut fabric, "2 refused"), "ok\n");
-        assert_eq!(log::take_refused(72, &[]).len(), 1);
-        let asked = "2 refuses QP * request refused";
+        assert_eq!(execute(&mut fabric, "0 refused"), "ok\n");
+        assert_eq!(log::take_refused(1, &[]).len(), 1);
+        let asked = "0 refuses QP * request refused";
         assert_eq!(execute(&mut fabric, asked), "ok\n");
         refuse!("{line}");
-        refuse!("fn2: ALLOC_PD: status 0x1: injected");
-        assert_eq!(execute(&mut fabric, "2 refused"), "ok\n");
+        refuse!("fn0: ALLOC_PD: status 0x1: injected");
+        assert_eq!(execute(&mut fabric, "0 refused"), "ok\n");
         // For one test.
         refuse!("{line}");
-        assert!(execute(&mut fabric, "2 refused").starts_with("failed"));
+        assert!(execute(&mut fabric, "0 refused").starts_with("failed"));
     }
 }

@@ -6,95 +6,67 @@
 //! What is merely refused (a bad key of an application) is the device at work: a test says which of it
 //! is meant (`control.rs`), and fails if there is more.
 
+use std::cell::{Cell, RefCell};
 use std::fmt::Arguments;
 use std::io::Write;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
-static START: OnceLock<Instant> = OnceLock::new();
-static LEVEL: AtomicU32 = AtomicU32::new(1);
-static ERRORS: AtomicUsize = AtomicUsize::new(0);
-/// What was refused since a test last asked.
-static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// More are not kept.
-const MOST_REFUSED: usize = 100_000;
-
-/// How much is logged: 0 is errors, refusals and reports, 1 commands as well, 2 every memory key
-/// with its translation, 3 every work request.
-pub fn set_level(level: u32) {
-    LEVEL.store(level, Ordering::Relaxed);
+// The program has one thread, and each unit test one of its own.
+thread_local! {
+    static START: Instant = Instant::now();
+    /// How much is logged: 0 is errors, refusals and reports, 1 commands as well, 2 every memory key
+    /// with its translation, 3 every work request.
+    pub static LEVEL: Cell<u32> = const { Cell::new(1) };
+    static ERRORS: Cell<usize> = const { Cell::new(0) };
+    /// What was refused since a test last asked.
+    static REFUSED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 pub fn wants(level: u32) -> bool {
-    LEVEL.load(Ordering::Relaxed) >= level
+    LEVEL.get() >= level
 }
 
 pub fn errors() -> usize {
-    ERRORS.load(Ordering::Relaxed)
-}
-
-#[cfg(test)]
-thread_local! {
-    static ERRORS_OF_THREAD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// Returns the number of errors of this thread. Each unit test has a thread of its own.
-#[cfg(test)]
-pub fn errors_of_thread() -> usize {
-    ERRORS_OF_THREAD.get()
+    ERRORS.get()
 }
 
 pub fn line(what: &str, text: Arguments<'_>) {
-    let start = START.get_or_init(Instant::now).elapsed();
+    let (secs, micros) = START.with(|start| {
+        let time = start.elapsed();
+        (time.as_secs(), time.subsec_micros())
+    });
     // A log that cannot be written is no reason to end, with which QEMU would end as well.
     let _ = writeln!(
         std::io::stderr(),
-        "[{:5}.{:06}] connectx: {what}{text}",
-        start.as_secs(),
-        start.subsec_micros()
+        "[{secs:5}.{micros:06}] connectx: {what}{text}"
     );
 }
 
 pub fn failed(text: Arguments<'_>) {
-    ERRORS.fetch_add(1, Ordering::Relaxed);
-    #[cfg(test)]
-    ERRORS_OF_THREAD.set(ERRORS_OF_THREAD.get() + 1);
+    ERRORS.set(ERRORS.get() + 1);
     line("ERROR ", text);
 }
 
 /// Writes one line, and keeps it for `take_refused()`.
 pub fn refused(text: Arguments<'_>) {
     line("refused: ", text);
-    if let Ok(mut all) = REFUSED.lock() {
-        if all.len() < MOST_REFUSED {
-            all.push(text.to_string());
-        }
-    }
+    REFUSED.with_borrow_mut(|all| all.push(text.to_string()));
 }
 
 /// Removes the refusals of a function that were kept; returns those that match no pattern.
 pub fn take_refused(function: usize, patterns: &[String]) -> Vec<String> {
-    let Ok(mut all) = REFUSED.lock() else {
-        return Vec::new();
-    };
     let name = format!("fn{function}:");
     let of_it = |text: &String| text.split(' ').any(|word| word == name);
-    let (taken, rest) = std::mem::take(&mut *all).into_iter().partition(of_it);
-    *all = rest;
-    let mut taken: Vec<String> = taken;
+    let (mut taken, rest): (Vec<_>, _) = REFUSED.take().into_iter().partition(of_it);
+    REFUSED.set(rest);
     taken.retain(|text| !patterns.iter().any(|pattern| matches(text, pattern)));
     taken
 }
 
 /// Returns whether the parts of a pattern, between its `*`, are in the text, in this order.
 fn matches(text: &str, pattern: &str) -> bool {
-    let mut rest = Some(text);
-    for part in pattern.split('*') {
-        rest = rest
-            .and_then(|rest| rest.split_once(part))
-            .map(|(_, after)| after);
-    }
+    let mut parts = pattern.split('*');
+    let rest = parts.try_fold(text, |text, part| Some(text.split_once(part)?.1));
     rest.is_some()
 }
 
@@ -144,14 +116,9 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_pattern_are_in_order() {
-        assert!(matches(
-            "request refused: mkey 0x10: Stale",
-            "request*mkey*Stale"
-        ));
-        assert!(!matches(
-            "request refused: mkey 0x10: Stale",
-            "mkey*request"
-        ));
+        let text = "request refused: mkey 0x10: Stale";
+        assert!(matches(text, "request*mkey*Stale"));
+        assert!(!matches(text, "mkey*request"));
         assert!(!matches("aa", "a*a*a"));
     }
 }

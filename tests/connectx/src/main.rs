@@ -147,21 +147,20 @@ impl Socket {
 
     fn serve(&mut self, function: &mut Function) {
         match self {
-            Self::Listens(listener) => match listener
-                .accept()
-                .and_then(|(stream, _)| Connection::new(stream))
-            {
-                Ok(connection) => *self = Self::Connected(connection),
-                Err(e) => error!("fn{}: {e}", function.id),
-            },
+            Self::Listens(listener) => {
+                let accepted = listener.accept();
+                match accepted.and_then(|(stream, _)| Connection::new(stream)) {
+                    Ok(connection) => *self = Self::Connected(connection),
+                    Err(e) => error!(function, "{e}"),
+                }
+            }
             Self::Connected(connection) => {
+                use io::ErrorKind::{ConnectionReset, UnexpectedEof};
                 if let Err(e) = connection.serve(function) {
-                    if e.kind() != io::ErrorKind::UnexpectedEof
-                        && e.kind() != io::ErrorKind::ConnectionReset
-                    {
-                        error!("fn{}: {e}", function.id);
+                    if !matches!(e.kind(), UnexpectedEof | ConnectionReset) {
+                        error!(function, "{e}");
                     }
-                    say!("fn{}: QEMU has closed the connection", function.id);
+                    say!(function, "QEMU has closed the connection");
                     *self = Self::Closed;
                 }
             }
@@ -180,7 +179,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
             "--infiniband" => features.infiniband = true,
             "--no-odp" => features.no_odp = true,
             "--control" => control = Some(Control::open(&value()?)?),
-            "--verbose" => log::set_level(value()?.parse()?),
+            "--verbose" => log::LEVEL.set(value()?.parse()?),
             other if other.starts_with('-') => return Err(USAGE.into()),
             path => {
                 functions.push(Function::new(functions.len(), features));

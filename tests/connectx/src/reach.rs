@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn what_is_unmapped_has_no_translation_left() {
         let (mut function, index) = setup(&[BAR | 3, 0x10003]);
-        let before = log::errors_of_thread();
+        let before = log::errors();
         function.check_unmap(BAR + 0x2000, 0x1000);
         // The key begins in the middle of the page.
         function.check_unmap(BAR, 0x800);
@@ -131,7 +131,7 @@ mod tests {
         function.check_unmap(BAR, 0x2000);
         function.dma.master.set(true);
         function.check_unmap(BAR, 0x801);
-        assert!(log::errors_of_thread() > before);
+        assert!(log::errors() > before);
         let mkey = function.hca.mkeys.all.get_mut(&index).unwrap();
         mkey.table[..8].fill(0);
         function.dma_unmap(BAR, 0x2000, false);

@@ -148,11 +148,11 @@ fn a_zapped_entry_is_a_page_fault() {
 #[test]
 fn an_address_that_is_not_aligned_to_its_page_is_an_error() {
     let mut t = two_pages();
-    let before = crate::log::errors_of_thread();
+    let before = crate::log::errors();
     t.mkey().table[6] = 0x24;
     let error = t.error(0x7f00_0123, 8, Access::RemoteRead);
     assert_eq!(error, Some(AccessError::Alignment));
-    assert!(crate::log::errors_of_thread() > before);
+    assert!(crate::log::errors() > before);
 }
 
 #[test]
