@@ -200,7 +200,7 @@ fn flow_tables(caps: &mut [u8]) {
 }
 
 impl Function {
-    pub fn query_hca_cap(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
+    pub fn query_hca_cap(&mut self, input: &[u8], out: &mut [u8]) -> Answer {
         let mode = query_hca_cap_in::op_mod.get(input);
         let (kind, current) = (mode >> 1, mode & 1 == 1);
         let caps = match self.hca.caps.get(&kind) {
@@ -211,7 +211,7 @@ impl Function {
         Ok(())
     }
 
-    pub fn set_hca_cap(&mut self, input: &[u8]) -> Result<(), Refusal> {
+    pub fn set_hca_cap(&mut self, input: &[u8]) -> Answer {
         let kind = query_hca_cap_in::op_mod.get(input) >> 1;
         let mut caps = input.get(AT..).unwrap_or_default().to_vec();
         caps.resize(BYTES, 0);

@@ -31,6 +31,8 @@ pub struct Refusal {
     pub why: String,
 }
 
+pub type Answer = Result<(), Refusal>;
+
 impl Refusal {
     pub fn new(status: u8, why: impl Into<String>) -> Self {
         Self {
@@ -181,7 +183,7 @@ impl Function {
         Ok(())
     }
 
-    fn execute(&mut self, opcode: u16, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
+    fn execute(&mut self, opcode: u16, input: &[u8], out: &mut [u8]) -> Answer {
         match opcode {
             op::QUERY_HCA_CAP => self.query_hca_cap(input, out),
             op::SET_HCA_CAP => self.set_hca_cap(input),
@@ -203,7 +205,7 @@ impl Function {
             | op::ATTACH_TO_MCG
             | op::DETACH_FROM_MCG => Err(Refusal::new(BAD_OP, "it is not announced")),
             _ => {
-                let outcome = self.basic_command(opcode, input, out);
+                let outcome = self.basic(opcode, input, out);
                 let outcome = outcome.or_else(|| self.port_command(opcode, input, out));
                 outcome.unwrap_or_else(|| {
                     error!(self, "unknown command {opcode:#x} ({})", name(opcode));

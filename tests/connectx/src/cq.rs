@@ -115,7 +115,7 @@ impl Function {
     }
 
     /// MODIFY_CQ: moderation is accepted, every completion counts for itself.
-    pub fn modify_cq(&mut self, input: &[u8]) -> Result<(), Refusal> {
+    pub fn modify_cq(&mut self, input: &[u8]) -> Answer {
         const RESIZE: u64 = 1;
         if modify_cq_in::op_mod.get(input) == RESIZE {
             fail!(BAD_PARAM, "a resize, which is not announced");

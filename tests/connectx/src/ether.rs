@@ -48,7 +48,7 @@ impl Function {
         queue.ok_or_else(|| Refusal::missing(Kind::Sq, number))
     }
 
-    pub fn modify_ethernet_queue(&mut self, input: &[u8]) -> Result<(), Refusal> {
+    pub fn modify_ethernet_queue(&mut self, input: &[u8]) -> Answer {
         let queue = self.ethernet_queue(modify_sq_in::sqn.get32(input))?;
         let state = sqc::state.get32(modify_sq_in::ctx.rest(input));
         sqc::state.set(&mut queue.context, state.into());
@@ -58,7 +58,7 @@ impl Function {
         Ok(())
     }
 
-    pub fn query_ethernet_queue(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
+    pub fn query_ethernet_queue(&mut self, input: &[u8], out: &mut [u8]) -> Answer {
         let queue = self.ethernet_queue(query_sq_in::sqn.get32(input))?;
         put(out, query_sq_out::sq_context.byte(), &queue.context);
         Ok(())

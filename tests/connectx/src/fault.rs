@@ -82,7 +82,7 @@ impl Function {
         }
     }
 
-    pub fn page_fault_resume(&mut self, input: &[u8]) -> Result<(), Refusal> {
+    pub fn page_fault_resume(&mut self, input: &[u8]) -> Answer {
         let info = page_fault_resume_in::page_fault_info.rest(input);
         let high = mem_page_fault_info::fault_token_47_32.get(info);
         let token = high << 32 | mem_page_fault_info::fault_token_31_0.get(info);

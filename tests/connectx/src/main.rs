@@ -45,7 +45,7 @@ mod prelude {
     pub(crate) use crate::buffer::Buffer;
     pub(crate) use crate::caps::Features;
     pub(crate) use crate::command::{
-        user, Refusal, BAD_PARAM, BAD_QP_STATE, BAD_RES, BAD_RES_STATE,
+        user, Answer, Refusal, BAD_PARAM, BAD_QP_STATE, BAD_RES, BAD_RES_STATE,
     };
     pub(crate) use crate::config::VECTORS;
     pub(crate) use crate::cq::{completion, Cqe};

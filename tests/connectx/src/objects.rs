@@ -93,7 +93,7 @@ impl Objects {
     }
 
     /// Fails unless the object is there; as a UAR counts one that is allocated together with it.
-    pub fn usable(&self, kind: Kind, number: u32) -> Result<(), Refusal> {
+    pub fn usable(&self, kind: Kind, number: u32) -> Answer {
         let first = match kind {
             Uar => number >> self.log_uars << self.log_uars,
             _ => number,
@@ -143,7 +143,7 @@ impl Objects {
         Ok(number)
     }
 
-    fn destroy(&mut self, kind: Kind, number: u32) -> Result<(), Refusal> {
+    fn destroy(&mut self, kind: Kind, number: u32) -> Answer {
         let object = (kind, number);
         if self.live.values().any(|(_, uses)| uses.contains(&object)) {
             fail!(BAD_RES_STATE, "{kind:?} {number:#x} is in use");
@@ -161,12 +161,7 @@ pub fn find<T>(all: &BTreeMap<u32, T>, kind: Kind, number: u32) -> Result<&T, Re
 impl Function {
     /// Executes a command of the tables above, or one that is about the function as a whole.
     /// Returns `None` if it is not one.
-    pub fn basic_command(
-        &mut self,
-        opcode: u16,
-        input: &[u8],
-        out: &mut [u8],
-    ) -> Option<Result<(), Refusal>> {
+    pub fn basic(&mut self, opcode: u16, input: &[u8], out: &mut [u8]) -> Option<Answer> {
         let number = be32(input, 8) & 0xff_ffff;
         for (kind, create, destroy, at) in KINDS {
             if opcode == *create {
@@ -226,7 +221,7 @@ impl Function {
         }
     }
 
-    pub fn destroy(&mut self, kind: Kind, number: u32) -> Result<(), Refusal> {
+    pub fn destroy(&mut self, kind: Kind, number: u32) -> Answer {
         let hca = &mut self.hca;
         let in_key = match kind {
             Pd => hca.mkeys.used().any(|(_, mkey)| mkey.pd() == number),

@@ -82,12 +82,7 @@ impl Port {
 
 impl Function {
     /// Executes a command about the port. Returns `None` if it is not one.
-    pub fn port_command(
-        &mut self,
-        opcode: u16,
-        input: &[u8],
-        out: &mut [u8],
-    ) -> Option<Result<(), Refusal>> {
+    pub fn port_command(&mut self, opcode: u16, input: &[u8], out: &mut [u8]) -> Option<Answer> {
         match opcode {
             op::QUERY_HCA_VPORT_CONTEXT => {
                 let context = query_hca_vport_context_out::hca_vport_context.rest_mut(out);
@@ -163,7 +158,7 @@ impl Function {
         }
     }
 
-    fn set_roce_address(&mut self, input: &[u8]) -> Result<(), Refusal> {
+    fn set_roce_address(&mut self, input: &[u8]) -> Answer {
         let index = set_roce_address_in::roce_address_index.get(input) as usize;
         let layout = set_roce_address_in::roce_address.rest(input);
         let Some(entry) = self.port.gids.get_mut(index) else {

@@ -171,7 +171,7 @@ impl Function {
         Ok(number)
     }
 
-    pub fn query_qp(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
+    pub fn query_qp(&mut self, input: &[u8], out: &mut [u8]) -> Answer {
         let qp = self.qp(query_qp_in::qpn.get32(input))?;
         let mut context = qp.context.clone();
         qpc::state.set(&mut context, qp.state as u64);

@@ -59,7 +59,7 @@ impl Function {
         Ok(number)
     }
 
-    pub fn query_rmp(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
+    pub fn query_rmp(&mut self, input: &[u8], out: &mut [u8]) -> Answer {
         let number = query_rmp_in::rmpn.get32(input);
         let srq = find(&self.hca.srqs, Kind::Srq, number)?;
         put(out, query_rmp_out::rmp_context.byte(), &srq.context);

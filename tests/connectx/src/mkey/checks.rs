@@ -72,7 +72,7 @@ impl Mkey {
 
 impl Function {
     /// Fails unless a key that is about to be in use has a protection domain, a queue pair that is there, and room for its translations.
-    pub(crate) fn check_mkey(&self, mkey: &Mkey) -> Result<(), Refusal> {
+    pub(crate) fn check_mkey(&self, mkey: &Mkey) -> Answer {
         self.hca.objects.usable(Kind::Pd, mkey.pd())?;
         if mkey.free() {
             return Ok(());

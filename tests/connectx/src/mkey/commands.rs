@@ -4,7 +4,7 @@ use super::{Mkey, PRESENT, READ};
 use crate::prelude::*;
 
 impl Function {
-    pub fn create_mkey(&mut self, input: &[u8], out: &mut [u8]) -> Result<(), Refusal> {
+    pub fn create_mkey(&mut self, input: &[u8], out: &mut [u8]) -> Answer {
         let context = create_mkey_in::memory_key_mkey_entry.slice(input);
         let mut mkey = Mkey::new(context)?;
         self.check_mkey(&mkey)?;
@@ -35,7 +35,7 @@ impl Function {
         Ok(())
     }
 
-    pub fn destroy_mkey(&mut self, input: &[u8]) -> Result<(), Refusal> {
+    pub fn destroy_mkey(&mut self, input: &[u8]) -> Answer {
         let index = destroy_mkey_in::mkey_index.get32(input);
         if self.hca.mkeys.all.remove(&index).is_none() {
             error!(self, "mkey index {index:#x} is destroyed, and is not there");

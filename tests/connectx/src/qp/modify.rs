@@ -67,7 +67,7 @@ impl Qp {
 }
 
 impl Function {
-    pub fn modify_qp(&mut self, opcode: u16, input: &[u8]) -> Result<(), Refusal> {
+    pub fn modify_qp(&mut self, opcode: u16, input: &[u8]) -> Answer {
         let number = init2rtr_qp_in::qpn.get32(input);
         let mask = init2rtr_qp_in::opt_param_mask.get32(input);
         let from = init2rtr_qp_in::qpc.slice(input);
