@@ -31,7 +31,7 @@ pub const FIRST_UAR: u32 = 16;
 #[derive(Default)]
 pub struct Hca {
     pub init: InitSegment,
-    /// Objects without a state of their own.
+    /// All objects but memory keys.
     pub objects: Objects,
     pub caps: caps::Set,
     pub eqs: BTreeMap<u32, Eq>,

@@ -78,13 +78,12 @@ mod ifc {
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitCode;
 
 use caps::Features;
 use fabric::Fabric;
 use function::Function;
-use vfio_user::Connection;
 
 const USAGE: &str = "usage: connectx [OPTION...] SOCKET...
 Serves one PCI function on each socket, until all of them were connected and are closed.
@@ -131,7 +130,7 @@ impl Control {
 
 enum Socket {
     Listens(UnixListener),
-    Connected(Connection),
+    Connected(UnixStream),
     Closed,
 }
 
@@ -140,23 +139,20 @@ impl Socket {
     fn fd(&self) -> i32 {
         match self {
             Self::Listens(listener) => listener.as_raw_fd(),
-            Self::Connected(connection) => connection.fd(),
+            Self::Connected(stream) => stream.as_raw_fd(),
             Self::Closed => -1,
         }
     }
 
     fn serve(&mut self, function: &mut Function) {
         match self {
-            Self::Listens(listener) => {
-                let accepted = listener.accept();
-                match accepted.and_then(|(stream, _)| Connection::new(stream)) {
-                    Ok(connection) => *self = Self::Connected(connection),
-                    Err(e) => error!(function, "{e}"),
-                }
-            }
-            Self::Connected(connection) => {
+            Self::Listens(listener) => match listener.accept() {
+                Ok((stream, _)) => *self = Self::Connected(stream),
+                Err(e) => error!(function, "{e}"),
+            },
+            Self::Connected(stream) => {
                 use io::ErrorKind::{ConnectionReset, UnexpectedEof};
-                if let Err(e) = connection.serve(function) {
+                if let Err(e) = vfio_user::serve(stream, function) {
                     if !matches!(e.kind(), UnexpectedEof | ConnectionReset) {
                         error!(function, "{e}");
                     }

@@ -5,9 +5,8 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use crate::dma::Permission;
 use crate::prelude::*;
@@ -40,10 +39,6 @@ const ENOTSUP: u32 = 95;
 /// No message is longer; QEMU writes at most this much in one.
 const LONGEST: usize = 2 << 20;
 
-pub struct Connection {
-    stream: UnixStream,
-}
-
 fn u32_at(data: &[u8], at: usize) -> u32 {
     be32(data, at).swap_bytes()
 }
@@ -56,56 +51,44 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-impl Connection {
-    pub fn new(stream: UnixStream) -> io::Result<Self> {
-        // A client that stops in the middle of a message must not stop the others.
-        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-        Ok(Self { stream })
+/// Reads one message and answers it. Fails if the connection is over.
+pub fn serve(stream: &mut UnixStream, device: &mut Function) -> io::Result<()> {
+    let mut header = [0; HEADER];
+    let mut fds = Vec::new();
+    let got = sys::receive(stream, &mut header, &mut fds)?;
+    if got == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
-
-    pub fn fd(&self) -> RawFd {
-        self.stream.as_raw_fd()
+    stream.read_exact(&mut header[got..])?;
+    let id = [header[0], header[1]];
+    let command = u16::from_le_bytes([header[2], header[3]]);
+    let size = u32_at(&header, 4) as usize;
+    let flags = u32_at(&header, 8);
+    if !(HEADER..=LONGEST).contains(&size) {
+        return Err(io::ErrorKind::InvalidData.into());
     }
-
-    /// Reads one message and answers it. Fails if the connection is over.
-    pub fn serve(&mut self, device: &mut Function) -> io::Result<()> {
-        let mut header = [0; HEADER];
-        let mut fds = Vec::new();
-        let got = sys::receive(&self.stream, &mut header, &mut fds)?;
-        if got == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.stream.read_exact(&mut header[got..])?;
-        let id = [header[0], header[1]];
-        let command = u16::from_le_bytes([header[2], header[3]]);
-        let size = u32_at(&header, 4) as usize;
-        let flags = u32_at(&header, 8);
-        if !(HEADER..=LONGEST).contains(&size) {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let mut body = vec![0; size - HEADER];
-        self.stream.read_exact(&mut body)?;
-        if flags & 0xf == FLAG_REPLY {
-            return Ok(());
-        }
-        let answer = answer(command, &body, fds, device);
-        if flags & FLAG_NO_REPLY != 0 {
-            return Ok(());
-        }
-        let (body, flags, errno) = match answer {
-            Ok(body) => (body, FLAG_REPLY, 0),
-            Err(errno) => {
-                error!("vfio-user: command {command} is answered with errno {errno}");
-                (Vec::new(), FLAG_REPLY | FLAG_ERROR, errno)
-            }
-        };
-        let mut reply = Vec::with_capacity(HEADER + body.len());
-        reply.extend(id);
-        reply.extend(command.to_le_bytes());
-        reply.extend(words(&[(HEADER + body.len()) as u32, flags, errno]));
-        reply.extend(body);
-        self.stream.write_all(&reply)
+    let mut body = vec![0; size - HEADER];
+    stream.read_exact(&mut body)?;
+    if flags & 0xf == FLAG_REPLY {
+        return Ok(());
     }
+    let answer = answer(command, &body, fds, device);
+    if flags & FLAG_NO_REPLY != 0 {
+        return Ok(());
+    }
+    let (body, flags, errno) = match answer {
+        Ok(body) => (body, FLAG_REPLY, 0),
+        Err(errno) => {
+            error!("vfio-user: command {command} is answered with errno {errno}");
+            (Vec::new(), FLAG_REPLY | FLAG_ERROR, errno)
+        }
+    };
+    let mut reply = Vec::with_capacity(HEADER + body.len());
+    reply.extend(id);
+    reply.extend(command.to_le_bytes());
+    reply.extend(words(&[(HEADER + body.len()) as u32, flags, errno]));
+    reply.extend(body);
+    stream.write_all(&reply)
 }
 
 fn answer(
