@@ -69,7 +69,7 @@ mod prelude {
 }
 
 /// The layouts of commands and contexts: generated, see `layouts.sh`.
-#[allow(dead_code, non_upper_case_globals)]
+#[allow(dead_code, non_upper_case_globals, clippy::all)]
 mod ifc {
     pub use crate::bits::Field;
     include!(env!("CONNECTX_LAYOUTS"));
