@@ -209,6 +209,7 @@ fn a_queue_is_rung_by_its_own_uar() {
     let place = it.place();
     let second = execute(&mut it.function, (op::ALLOC_UAR, ME), |_| ()).unwrap();
     let cq = it.cq(place).unwrap();
+    assert_eq!(it.qp(place, cq + 1), Err(BAD_RES));
     let qpn = it.qp(place, cq).unwrap();
     it.function.send_doorbell(second, qpn);
     assert!(it.function.hca.ready.is_empty());
