@@ -4,6 +4,7 @@
 //!
 //! - [`ext`]: safe abstractions over parts of the kernel that the `kernel` crate lacks;
 //! - [`peer_client`]: the peer memory client API;
+//! - [`prelude`]: what most modules use;
 //! - [`uapi`]: the ioctl structures of `include/uapi/`;
 //! - [`bindings`]: generated declarations. Only the modules above and the C ABI edge use
 //!   [`bindings`].
@@ -15,4 +16,5 @@
 pub mod bindings;
 pub mod ext;
 pub mod peer_client;
+pub mod prelude;
 pub mod uapi;

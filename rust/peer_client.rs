@@ -54,20 +54,11 @@ use crate::shared::{
             Owned,
             Table, //
         }, //
-    }, //
+    },
+    prelude::*, //
 };
-use core::{
-    marker::PhantomData,
-    ptr::NonNull, //
-};
-use kernel::{
-    device,
-    prelude::*,
-    sync::{
-        atomic::Full,
-        Arc, //
-    }, //
-};
+use core::marker::PhantomData;
+use kernel::device;
 
 /// A driver that owns memory. Needs a slot: [`peer_client_slot!`](crate::peer_client_slot).
 ///

@@ -18,19 +18,11 @@ use crate::{
     },
     data::hint::Hint,
     ext::rdma::UcontextId,
+    prelude::*,
     registry, //
 };
-use core::{
-    mem::offset_of,
-    ptr, //
-};
-use kernel::{
-    error::from_result,
-    ffi,
-    prelude::*,
-    str::CString,
-    sync::Arc, //
-};
+use core::mem::offset_of;
+use kernel::ffi;
 
 /// Validates a client's structure and registers the client. Logs the cause of an error.
 ///

@@ -16,16 +16,10 @@ use crate::{
         Mr, //
     },
     imported::Imports,
+    prelude::*,
     registered::{
         MrIndex,
         Registered, //
-    }, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc, //
     }, //
 };
 

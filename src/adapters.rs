@@ -14,17 +14,10 @@ use crate::{
             Snapshot, //
         },
         rdma::Device, //
-    }, //
-};
-use core::ptr;
-use kernel::{
-    device, fmt, new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
     },
+    prelude::*, //
 };
+use kernel::device;
 
 /// The devices. The list is locked for a look-up or a change, and while debugfs prints the list.
 type List = Mutex<KVec<Arc<Adapter>>>;

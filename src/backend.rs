@@ -57,17 +57,14 @@ use crate::{
             Request,
             UserMr, //
         }, //
-    }, //
+    },
+    prelude::*, //
 };
 use core::ops::{
     Deref,
     DerefMut, //
 };
-use kernel::{
-    alloc::AllocError,
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::alloc::AllocError;
 
 /// Why a backend made no MR.
 pub(crate) enum RegError {

@@ -30,22 +30,12 @@ use crate::{
         },
         rdma::Access, //
     },
-    pr_warn_limited, //
-};
-use core::{
-    mem,
-    ptr, //
+    pr_warn_limited,
+    prelude::*, //
 };
 use kernel::{
     device::Device,
-    error::to_result,
-    ffi,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc, //
-    }, //
+    ffi, //
 };
 
 /// The client's context of one acquired range.

@@ -16,29 +16,13 @@ use crate::{
         Reservation, //
     },
     ext::dma_buf::FenceBudget,
+    prelude::*,
     records::stats::{
         Drain,
         Stats, //
     }, //
 };
-use core::{
-    mem,
-    ops::Deref, //
-};
-use kernel::{
-    fmt, new_condvar, new_spinlock,
-    prelude::*,
-    str::CString,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        CondVar,
-        SpinLock, //
-    },
-};
+use core::ops::Deref;
 
 /// The callbacks of a client. By the C ABI the callbacks stay callable until the client is
 /// unregistered.

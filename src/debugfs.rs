@@ -13,6 +13,7 @@
 use crate::{
     adapters,
     backend::umem,
+    prelude::*,
     records::{
         listing::Row,
         rejections,
@@ -20,13 +21,9 @@ use crate::{
     },
     registry, //
 };
-use kernel::{
-    debugfs::{
-        Dir,
-        File, //
-    },
-    fmt,
-    prelude::*, //
+use kernel::debugfs::{
+    Dir,
+    File, //
 };
 
 /// The directory.

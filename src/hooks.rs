@@ -29,11 +29,8 @@ use crate::{
         UserMr, //
     },
     policy::order::DISPATCH,
-    registered, //
-};
-use kernel::{
     prelude::*,
-    sync::Arc, //
+    registered, //
 };
 
 pub(crate) fn add(dev: &Device) -> Result<Arc<dyn Hooks>> {

@@ -31,6 +31,7 @@ use crate::{
         }, //
     },
     policy::named::Watched,
+    prelude::*,
     records::{
         listing::{
             Kind,
@@ -48,20 +49,6 @@ use crate::{
         MrIndex,
         Registered, //
     }, //
-};
-use core::ptr;
-use kernel::{
-    fmt,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        Arc,
-        SetOnce, //
-    },
 };
 
 /// The MRs on dma-bufs of one device.

@@ -12,6 +12,7 @@ use crate::{
     dispatch,
     ext::base::chardev::control::Control,
     pr_warn_limited,
+    prelude::*,
     uapi::{
         self,
         ib_peer_mem_export, //
@@ -19,9 +20,7 @@ use crate::{
 };
 use kernel::{
     bindings,
-    fs::file::FileDescriptorReservation,
-    page::PAGE_SIZE,
-    prelude::*, //
+    fs::file::FileDescriptorReservation, //
 };
 
 /// The device. Any process may open the device: a process can export only memory that the process

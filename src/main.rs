@@ -10,7 +10,7 @@
 //! Documentation/architecture.rst says what each module has, Documentation/locking.rst which locks
 //! there are, and in which order they are taken.
 
-use kernel::prelude::*;
+use prelude::*;
 
 #[path = "../rust/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
@@ -19,6 +19,7 @@ mod shared;
 pub(crate) use shared::{
     bindings,
     ext,
+    prelude,
     uapi, //
 };
 

@@ -37,22 +37,13 @@ use crate::{
             Timer, //
         }, //
     },
+    prelude::*,
     records::listing::{
         Kind,
         Origin,
         Row, //
     },
     registered, //
-};
-use kernel::{
-    fmt,
-    prelude::*,
-    sync::{
-        atomic::Atomic,
-        Arc,
-        SetOnce,
-        SpinLock, //
-    },
 };
 
 /// A range that a client has acquired, and the access of devices to the memory.

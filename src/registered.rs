@@ -24,19 +24,10 @@ use crate::{
             Request,
             UserMr, //
         }, //
-    }, //
+    },
+    prelude::*, //
 };
 use core::cell::Cell;
-use kernel::{
-    fmt,
-    prelude::*,
-    sync::Arc,
-    time::{
-        Delta,
-        Instant,
-        Monotonic, //
-    },
-};
 use pin_init::stack_pin_init;
 
 /// The MRs that the core has made on a device, by local key.

@@ -23,17 +23,9 @@ use crate::{
         Order,
         DISPATCH, //
     },
+    prelude::*,
     records::stats::ClientDir,
     region, //
-};
-use kernel::{
-    new_mutex,
-    prelude::*,
-    str::CString,
-    sync::{
-        Arc,
-        Mutex, //
-    },
 };
 
 /// The clients in the order of registration; `None` without a client. Readers take no lock.

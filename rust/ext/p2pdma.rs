@@ -41,21 +41,15 @@ use crate::shared::{
         as_raw,
         Bar,
         BarRange, //
-    }, //
+    },
+    prelude::*, //
 };
 use core::ops::Range;
 use kernel::{
     bindings,
     device::Bound,
     devres,
-    error::to_result,
-    page::PAGE_SIZE,
-    pci,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc, //
-    }, //
+    pci, //
 };
 
 /// Returns the alignment in bytes that struct pages require of the start and the size of the

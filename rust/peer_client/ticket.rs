@@ -7,17 +7,7 @@
 //! client useless before the client is unregistered.
 
 use crate::shared::bindings::peer;
-use core::ptr::NonNull;
-use kernel::{
-    new_condvar,
-    new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        CondVar,
-        Mutex, //
-    }, //
-};
+use crate::shared::prelude::*;
 
 /// State that tickets share with the registration.
 #[pin_data]

@@ -8,17 +8,7 @@
 //! dropped.
 
 use super::Ticket;
-use core::mem;
-use kernel::{
-    new_condvar,
-    new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        CondVar,
-        Mutex, //
-    }, //
-};
+use crate::shared::prelude::*;
 
 /// The tickets of all regions on one piece of memory: a buffer, a BAR, a device.
 ///
@@ -191,18 +181,7 @@ mod tests {
         Link, //
     };
     use super::*;
-    use core::ptr::NonNull;
-    use kernel::{
-        sync::atomic::{
-            Atomic,
-            Full, //
-        },
-        time::{
-            delay::fsleep,
-            Delta, //
-        },
-        workqueue, //
-    };
+    use kernel::workqueue;
 
     /// Stands for the peer memory core: invalidation runs `on_invalidate`.
     #[pin_data]
@@ -358,7 +337,7 @@ mod tests {
         core.tickets.close_and_invalidate();
         assert!(core.invalidated(&[1, 2]));
         core.tickets.wait_empty();
-        assert_eq!(dropped.load(kernel::sync::atomic::Acquire), 2);
+        assert_eq!(dropped.load(Acquire), 2);
         Ok(())
     }
 }

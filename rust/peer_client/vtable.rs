@@ -20,16 +20,13 @@ use crate::shared::{
         PEER_MEM_MAPS_FOR_ANY_DEVICE,
         PEER_MEM_MEMORY_PINNABLE, //
     },
-    ext::base::pinned::untagged, //
+    ext::base::pinned::untagged,
+    prelude::*, //
 };
 use core::marker::PhantomData;
 use kernel::{
     bindings,
-    device,
-    error::from_result,
-    prelude::*,
-    sync::atomic::Acquire,
-    types::ForeignOwnable, //
+    device, //
 };
 
 /// The `client_context` of a region, from `acquire` to `release`.

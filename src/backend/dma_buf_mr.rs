@@ -41,18 +41,8 @@ use crate::{
             UserMr, //
         }, //
     },
-    pr_warn_limited, //
-};
-use kernel::{
-    prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
+    pr_warn_limited,
+    prelude::*, //
 };
 
 /// Why a client is skipped on a driver that pins.

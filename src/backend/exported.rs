@@ -18,16 +18,8 @@ use crate::ext::dma_buf::{
     FenceBudget,
     Revoker, //
 };
-use kernel::{
-    device,
-    new_spinlock,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc,
-        SpinLock, //
-    }, //
-};
+use crate::prelude::*;
+use kernel::device;
 
 /// Returns what is known of the invalidations of a DMA device. Outer `None`: the device belongs to no
 /// adapter; inner `None`: the driver does not fail silently. May sleep.

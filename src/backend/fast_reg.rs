@@ -43,17 +43,8 @@ use crate::{
             UserMr, //
         }, //
     },
-    pr_warn_limited, //
-};
-use kernel::{
-    new_mutex,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc,
-        Mutex, //
-    },
+    pr_warn_limited,
+    prelude::*, //
 };
 
 /// Why a client is skipped on software RDMA.

@@ -21,18 +21,8 @@ use crate::ext::{
         ReturnProbe, //
     }, //
 };
-use kernel::{
-    device,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Acquire,
-            Atomic,
-            Release, //
-        }, //
-    },
-};
+use crate::prelude::*;
+use kernel::device;
 
 /// What is known of a device that invalidates. Keeps no reference to the RDMA device.
 pub(crate) struct Trust {

@@ -7,22 +7,10 @@
 //! [`Hints::set`], which may sleep.
 
 use crate::ext::rdma::UcontextId;
-use kernel::{
-    new_spinlock,
-    prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNode, //
-    },
-    str::CString,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        SpinLock, //
-    },
+use crate::prelude::*;
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNode, //
 };
 
 /// A hint. Each half is optional.

@@ -9,18 +9,11 @@
 //! Context: any, except for the creation of an [`Index`] or a [`Reservation`], which may sleep.
 
 use crate::ext::rdma::key_filter::KeyFilter;
-use kernel::{
-    new_spinlock,
-    prelude::*,
-    rbtree::{
-        OccupiedEntry,
-        RBTree,
-        RBTreeNodeReservation, //
-    },
-    sync::{
-        Arc,
-        SpinLock, //
-    },
+use crate::prelude::*;
+use kernel::rbtree::{
+    OccupiedEntry,
+    RBTree,
+    RBTreeNodeReservation, //
 };
 
 /// A map from a key to a reference. The lock is a leaf lock, held for a look-up or a change.

@@ -30,18 +30,10 @@
 //!
 //! Context: waits may sleep; each function says so. The lock, `Lifecycle::inner`, is a leaf.
 
-use core::mem;
-use kernel::{
-    new_condvar, new_spinlock,
-    prelude::*,
-    sync::{
-        lock::{
-            spinlock::SpinLockBackend,
-            Guard, //
-        },
-        CondVar,
-        SpinLock, //
-    },
+use crate::prelude::*;
+use kernel::sync::lock::{
+    spinlock::SpinLockBackend,
+    Guard, //
 };
 
 /// The states of a region with resources `R`. Torn down resources stay until `release`.
@@ -350,7 +342,6 @@ impl<R: Send + Unpin> Lifecycle<R> {
 #[kunit_tests(peer_mem_lifecycle)]
 mod tests {
     use super::*;
-    use kernel::sync::Arc;
 
     /// Creates a state machine whose resources are a number.
     fn life() -> Result<Arc<Lifecycle<u32>>> {

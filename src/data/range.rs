@@ -3,10 +3,7 @@
 //! A range of user virtual addresses: [`VaRange`], in bytes. All modules of the core name memory of
 //! a process by a [`VaRange`].
 
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::*, //
-};
+use crate::prelude::*;
 
 /// The largest page by which clients of the field round a range.
 const CLIENT_PAGE: usize = 2 << 20;

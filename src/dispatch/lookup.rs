@@ -33,15 +33,12 @@ use crate::{
     },
     policy::named,
     pr_warn_limited,
+    prelude::*,
     records::rejections,
     region::{
         Importers,
         Region, //
     }, //
-};
-use kernel::{
-    prelude::*,
-    sync::Arc, //
 };
 
 /// Why a client that requires invalidation does not serve a umem, and the remedy.

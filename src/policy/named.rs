@@ -37,22 +37,8 @@ use crate::{
         }, //
     },
     policy::order::DISPATCH,
-    pr_warn_limited, //
-};
-use core::mem;
-use kernel::{
-    current,
-    new_mutex,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        Mutex, //
-    }, //
+    pr_warn_limited,
+    prelude::*, //
 };
 use ranges::{
     Ranges,

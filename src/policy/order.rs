@@ -13,13 +13,7 @@ use crate::ext::{
         DispatchCell, //
     }, //
 };
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    }, //
-};
+use crate::prelude::*;
 
 /// When the interposed verbs ask the hooks about an MR: as the registered clients need, and after
 /// the driver while a process has names.

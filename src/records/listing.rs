@@ -13,15 +13,8 @@ use crate::{
         rdma::Name,
         task::Comm, //
     },
-    records::recent::Age, //
-};
-use kernel::{
-    current, fmt,
     prelude::*,
-    time::{
-        Instant,
-        Monotonic, //
-    },
+    records::recent::Age, //
 };
 
 /// Who has registered or exported memory, and when.

@@ -10,18 +10,7 @@ use crate::ext::base::snapshot::{
     Published,
     Snapshot, //
 };
-use kernel::{
-    fmt, new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
-    },
-    time::{
-        Instant,
-        Monotonic, //
-    },
-};
+use crate::prelude::*;
 
 const CAPACITY: usize = 64;
 

@@ -20,19 +20,12 @@ use crate::{
             Comm, //
         }, //
     },
+    prelude::*,
     records::recent::{
         Age,
         Log,
         Name, //
     }, //
-};
-use kernel::{
-    current, fmt,
-    prelude::*,
-    time::{
-        Instant,
-        Monotonic, //
-    },
 };
 
 /// The rejections of the loaded module. The lock is a leaf, held while a rejection is added, and

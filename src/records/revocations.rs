@@ -6,6 +6,7 @@
 //! prints the ring. The MRs that a process loses at one time share an entry. Context: may sleep. The
 //! lock, `revocations::LOG`, is a leaf.
 
+use crate::prelude::*;
 use crate::records::{
     listing::Origin,
     recent::{
@@ -14,15 +15,6 @@ use crate::records::{
         Name,
         Recent, //
     }, //
-};
-use kernel::{
-    fmt,
-    prelude::*,
-    time::{
-        Delta,
-        Instant,
-        Monotonic, //
-    },
 };
 
 /// Revocations that follow within this time share an entry.

@@ -11,17 +11,8 @@ use crate::ext::base::sysfs::{
     File,
     Files, //
 };
-use kernel::{
-    fmt::Write,
-    str::CString,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
-};
+use crate::prelude::*;
+use kernel::fmt::Write;
 
 #[macro_use]
 mod list;

@@ -51,18 +51,10 @@ use crate::{
         }, //
     },
     pr_warn_limited,
+    prelude::*,
     records::listing::Kind, //
 };
-use core::ptr;
-use kernel::{
-    device::Device,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc, //
-    }, //
-};
+use kernel::device::Device;
 
 /// The devices that may import an exported region, unless the client maps for any device.
 pub(crate) enum Importers {

@@ -49,6 +49,7 @@ use crate::{
         }, //
     },
     pr_warn_limited,
+    prelude::*,
     records::{
         listing::{
             Kind,
@@ -62,20 +63,6 @@ use crate::{
         Deadline,
         Registered, //
     }, //
-};
-use core::{
-    mem,
-    ptr, //
-};
-use kernel::{
-    new_spinlock,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::Atomic,
-        Arc,
-        SetOnce, //
-    },
 };
 
 /// The identity of an MR.

@@ -14,11 +14,8 @@ use crate::{
     },
     callbacks::Acquired,
     ext::dma_buf::FenceBudget,
-    records::stats::CountedMr, //
-};
-use kernel::{
     prelude::*,
-    sync::Arc, //
+    records::stats::CountedMr, //
 };
 
 /// The access to the memory through one MR, or through an exported dma-buf.

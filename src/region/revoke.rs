@@ -38,28 +38,12 @@ use crate::{
     },
     pr_err_limited,
     pr_warn_limited,
+    prelude::*,
     records::revocations::{
         self,
         Revocation, //
     },
     registered::Deadline, //
-};
-use kernel::{
-    fmt,
-    prelude::*,
-    sync::{
-        atomic::{
-            Full,
-            Relaxed, //
-        },
-        Arc, //
-    },
-    time::{
-        delay::fsleep,
-        Delta,
-        Instant,
-        Monotonic, //
-    },
 };
 
 /// Why a region is revoked.

@@ -6,13 +6,12 @@
 
 use crate::shared::{
     bindings::helpers,
-    ext::base::compat::AtomicPtr, //
+    ext::base::compat::AtomicPtr,
+    prelude::*, //
 };
-use core::ffi::c_void;
 use kernel::{
     bindings,
-    device::Device,
-    types::Opaque, //
+    device::Device, //
 };
 
 /// Capabilities of an importer.

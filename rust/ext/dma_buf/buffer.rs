@@ -8,14 +8,11 @@ use super::{
     private_fd, //
 };
 use crate::shared::bindings::helpers;
-use core::ptr;
+use crate::shared::prelude::*;
 use kernel::{
     bindings,
-    error::from_err_ptr,
     fs::File,
-    mm::virt::VmaRef,
-    prelude::*,
-    sync::aref::ARef, //
+    mm::virt::VmaRef, //
 };
 
 /// A reference to a dma-buf of any exporter.

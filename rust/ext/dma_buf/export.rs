@@ -29,26 +29,13 @@ use crate::shared::{
             ForeignPart,
             Table, //
         }, //
-    }, //
-};
-use core::{
-    mem,
-    ptr, //
+    },
+    prelude::*, //
 };
 use kernel::{
     bindings,
     device::Device,
-    fs::File,
-    new_condvar,
-    new_spinlock,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::Relaxed,
-        Arc,
-        CondVar,
-        SpinLock, //
-    }, //
+    fs::File, //
 };
 
 /// The operations of the memory behind an [`Export`]. Context: may sleep, for all methods. The

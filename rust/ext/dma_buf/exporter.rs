@@ -5,28 +5,14 @@
 //! An exporter implements [`Exporter`]; [`Buf`] is a reference to the dma-buf of an exporter.
 
 use super::attachment::Attachment;
+use crate::shared::prelude::*;
 use core::{
     marker::PhantomData,
-    mem::ManuallyDrop,
-    ptr::{
-        self,
-        NonNull, //
-    }, //
+    mem::ManuallyDrop, //
 };
 use kernel::{
     bindings,
-    error::{
-        from_err_ptr,
-        from_result, //
-    },
-    ffi::c_int,
-    fs::File,
-    prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow, //
-    },
-    types::ForeignOwnable, //
+    fs::File, //
 };
 
 /// The exporter behind a dma-buf: its private data.

@@ -5,18 +5,8 @@
 //! The owner of the dma-bufs keeps a [`FenceBudget`], and passes the budget to each revocation.
 
 use crate::shared::bindings::helpers;
-use core::mem;
-use kernel::{
-    bindings,
-    new_spinlock,
-    prelude::*,
-    sync::SpinLock,
-    time::{
-        Delta,
-        Instant,
-        Monotonic, //
-    }, //
-};
+use crate::shared::prelude::*;
+use kernel::bindings;
 
 /// Time that fences have to be signalled. Every driver must signal a fence within this time, if
 /// need be by a reset of the device.
@@ -109,7 +99,6 @@ impl FenceBudget {
 #[kernel::macros::kunit_tests(ext_dma_buf_fences)]
 mod tests {
     use super::*;
-    use kernel::time::delay::fsleep;
     use pin_init::stack_pin_init;
 
     /// Returns the time that a wait would have now.

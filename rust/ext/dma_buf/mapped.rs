@@ -20,6 +20,7 @@ use super::{
 use crate::shared::ext::base::{
     vma, //
 };
+use crate::shared::prelude::*;
 use kernel::{
     bindings,
     mm::{
@@ -29,15 +30,7 @@ use kernel::{
         },
         MmapReadGuard, //
     },
-    page::{
-        PAGE_SHIFT,
-        PAGE_SIZE, //
-    },
-    prelude::*,
-    sync::{
-        Arc,
-        SetOnce, //
-    }, //
+    page::PAGE_SHIFT, //
 };
 
 /// A part of a dma-buf.

@@ -8,24 +8,7 @@
 //! module removal waits for the release in [`wait_released`].
 
 use crate::shared::ext::base::module::ThisModuleRef;
-use core::mem;
-use kernel::{
-    new_spinlock,
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        SpinLock, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
-};
+use crate::shared::prelude::*;
 
 /// Number of shared dma-bufs that are [`Left::Awaited`] and not released.
 static AWAITED: Atomic<i32> = Atomic::new(0);

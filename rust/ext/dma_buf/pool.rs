@@ -37,11 +37,8 @@ use crate::shared::ext::{
     },
     task::worker, //
 };
-use core::{
-    ffi::c_void,
-    mem::ManuallyDrop,
-    ptr, //
-};
+use crate::shared::prelude::*;
+use core::mem::ManuallyDrop;
 use kernel::{
     bindings,
     cpu::{
@@ -49,19 +46,7 @@ use kernel::{
         CpuId, //
     },
     device::Device,
-    new_mutex,
-    new_spinlock,
-    prelude::*,
-    static_lock_class,
-    sync::{
-        aref::ARef,
-        atomic::Relaxed,
-        Arc,
-        ArcBorrow,
-        Mutex,
-        SpinLock, //
-    },
-    types::ForeignOwnable, //
+    static_lock_class, //
 };
 
 /// Reported size of a shared dma-buf. No address space is larger, so importers accept any length.

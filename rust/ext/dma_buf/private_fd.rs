@@ -22,27 +22,12 @@ use crate::shared::ext::{
         worker, //
     }, //
 };
-use core::{
-    cell::Cell,
-    ffi::c_void,
-    ptr::{
-        self,
-        NonNull, //
-    },
-};
+use crate::shared::prelude::*;
+use core::cell::Cell;
 use kernel::{
     bindings,
     fs::File,
-    prelude::*,
-    static_lock_class,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Acquire,
-            Atomic,
-            Release, //
-        }, //
-    }, //
+    static_lock_class, //
 };
 use pin_init::stack_pin_init;
 

@@ -6,23 +6,8 @@
 
 use super::fences::FenceBudget;
 use crate::shared::bindings::helpers;
-use core::mem;
-use kernel::{
-    bindings,
-    new_condvar,
-    new_spinlock,
-    prelude::*,
-    sync::{
-        CondVar,
-        SpinLock, //
-    },
-    time::{
-        delay::fsleep,
-        Delta,
-        Instant,
-        Monotonic, //
-    }, //
-};
+use crate::shared::prelude::*;
+use kernel::bindings;
 
 struct State {
     /// No table may be mapped any more.

@@ -15,25 +15,15 @@
 use super::gen_pool::GenPool;
 use crate::shared::{
     bindings::helpers,
-    ext::base::pci::as_raw, //
+    ext::base::pci::as_raw,
+    prelude::*, //
 };
-use core::{
-    ops::Range,
-    ptr::NonNull, //
-};
+use core::ops::Range;
 use kernel::{
     bindings,
     device::Bound,
     devres::Devres,
-    new_mutex,
-    page::PAGE_SIZE,
-    pci,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc,
-        Mutex, //
-    }, //
+    pci, //
 };
 
 /// Smallest block that is taken out of the kernel's pool while the pool has blocks of this size.

@@ -6,14 +6,8 @@
 //! C header: [`include/linux/genalloc.h`](srctree/include/linux/genalloc.h).
 
 use crate::shared::bindings::helpers;
-use core::{
-    ops::Range,
-    ptr::NonNull, //
-};
-use kernel::{
-    macros::kunit_tests,
-    prelude::*, //
-};
+use crate::shared::prelude::*;
+use core::ops::Range;
 
 /// A pool of numbers. Ranges are allocated at the first fit.
 ///

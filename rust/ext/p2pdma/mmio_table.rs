@@ -19,13 +19,9 @@ use crate::shared::ext::{
     },
     p2pdma, //
 };
+use crate::shared::prelude::*;
 use core::ops::Range;
-use kernel::{
-    device,
-    macros::kunit_tests,
-    page::PAGE_SIZE,
-    prelude::*, //
-};
+use kernel::device;
 
 /// A table of parts of a BAR.
 ///

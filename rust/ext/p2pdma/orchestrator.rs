@@ -9,19 +9,14 @@ use crate::shared::{
     ext::base::{
         device::as_raw as device_raw,
         pci::as_raw, //
-    }, //
+    },
+    prelude::*, //
 };
-use core::{
-    fmt,
-    ptr::NonNull, //
-};
+use core::fmt;
 use kernel::{
     bindings,
     device,
-    macros::kunit_tests,
-    pci,
-    prelude::*,
-    sync::aref::ARef, //
+    pci, //
 };
 
 /// How a device reaches the memory of a function.

@@ -19,29 +19,11 @@ use crate::shared::{
             Segments, //
         },
         small_vec::SmallVec, //
-    }, //
-};
-use core::{
-    ops::Range,
-    ptr::NonNull, //
-};
-use kernel::{
-    error::to_result,
-    page::{
-        BorrowedPage,
-        PAGE_SIZE, //
     },
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        Arc, //
-    }, //
+    prelude::*, //
 };
+use core::ops::Range;
+use kernel::page::BorrowedPage;
 
 /// Contiguous pages of peer-to-peer memory.
 ///

@@ -5,21 +5,13 @@
 
 use crate::shared::{
     bindings::helpers,
-    ext::base::compat::edquot, //
+    ext::base::compat::edquot,
+    prelude::*, //
 };
-use kernel::{
-    macros::kunit_tests,
-    new_mutex,
-    prelude::*,
-    rbtree::{
-        Entry,
-        RBTree,
-        RBTreeNodeReservation, //
-    },
-    sync::{
-        Arc,
-        Mutex, //
-    }, //
+use kernel::rbtree::{
+    Entry,
+    RBTree,
+    RBTreeNodeReservation, //
 };
 
 /// The use of a resource by each user, in bytes.

@@ -21,25 +21,13 @@ use crate::shared::{
     ext::base::sg::{
         Borrowed,
         Table, //
-    }, //
-};
-use core::{
-    mem::ManuallyDrop,
-    ptr::{
-        self,
-        NonNull, //
     },
+    prelude::*, //
 };
+use core::mem::ManuallyDrop;
 use kernel::{
     bindings,
-    dma::DataDirection,
-    prelude::*,
-    time::{
-        delay::fsleep,
-        Delta,
-        Instant,
-        Monotonic, //
-    },
+    dma::DataDirection, //
 };
 
 /// A fast-registration MR with no other owner. Drop deregisters the MR.

@@ -14,23 +14,14 @@ use crate::shared::{
         helpers,
         rdma, //
     },
-    ext::base::device::as_raw, //
+    ext::base::device::as_raw,
+    prelude::*, //
 };
-use core::{
-    ops::Deref,
-    ptr::NonNull, //
-};
+use core::ops::Deref;
 use kernel::{
     bindings,
     device,
-    fmt,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::aref::{
-        ARef,
-        AlwaysRefCounted, //
-    },
-    types::Opaque, //
+    sync::aref::AlwaysRefCounted, //
 };
 
 /// `struct ib_device`. Unregistering a device waits until all references are dropped.

@@ -82,23 +82,10 @@ use crate::shared::{
         base::compat,
         dma_buf,
         task::calls::TextRef, //
-    }, //
-};
-use core::ptr;
-use kernel::{
-    bindings,
-    error::to_result,
-    prelude::*,
-    sync::{
-        atomic::{
-            Full,
-            Relaxed,
-            Release, //
-        },
-        Arc, //
     },
-    types::Opaque, //
+    prelude::*, //
 };
+use kernel::bindings;
 
 /// Hooks for the registration of user memory on one device.
 pub trait Hooks: Send + Sync {

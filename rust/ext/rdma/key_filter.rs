@@ -7,13 +7,7 @@
 //! the filter, at most n of 4,096 tests of other keys find a count that is not 0.
 
 use crate::shared::bindings::helpers;
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
-};
+use crate::shared::prelude::*;
 
 const COUNTS: usize = 1 << helpers::EXT_KEY_FILTER_BITS;
 

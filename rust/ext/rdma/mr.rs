@@ -11,19 +11,8 @@ use super::{
 };
 use crate::shared::{
     bindings::rdma,
-    ext::base::compat, //
-};
-use core::ptr::{
-    self,
-    NonNull, //
-};
-use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*,
-    types::Opaque, //
+    ext::base::compat,
+    prelude::*, //
 };
 
 /// `struct ib_pd`, borrowed for the duration of a call.

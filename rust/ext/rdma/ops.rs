@@ -5,17 +5,10 @@
 
 use crate::shared::{
     bindings::rdma,
-    ext::base::compat::AtomicPtr, //
+    ext::base::compat::AtomicPtr,
+    prelude::*, //
 };
-use core::{
-    marker::PhantomData,
-    mem, //
-};
-use kernel::sync::atomic::{
-    Full,
-    Relaxed,
-    Release, //
-};
+use core::marker::PhantomData;
 
 /// `ib_device_ops.rereg_user_mr`.
 pub(super) type ReregUserMr = Option<

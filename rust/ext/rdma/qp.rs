@@ -18,23 +18,10 @@ use crate::shared::{
         helpers,
         rdma, //
     },
-    ext::base::compat, //
+    ext::base::compat,
+    prelude::*, //
 };
-use core::ptr;
-use kernel::{
-    bindings,
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    new_mutex,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Mutex, //
-    },
-    types::Opaque, //
-};
+use kernel::bindings;
 
 /// Time in milliseconds that a device has for one work request.
 const TIMEOUT: u32 = 10_000;

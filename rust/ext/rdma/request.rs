@@ -17,10 +17,9 @@ use crate::shared::{
     ext::base::{
         compat,
         pinned::MemoryKind, //
-    }, //
+    },
+    prelude::*, //
 };
-use core::ptr;
-use kernel::prelude::*;
 
 /// A number that identifies a user context while the context exists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

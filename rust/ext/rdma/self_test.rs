@@ -23,25 +23,15 @@ use crate::shared::{
             Segment,
             Table, //
         }, //
-    }, //
+    },
+    prelude::*, //
 };
-use core::{
-    iter,
-    ptr::{
-        self,
-        NonNull, //
-    }, //
-};
+use core::iter;
 use kernel::{
     bindings,
     device,
     dma::DataDirection,
-    error::from_err_ptr,
-    page::{
-        Page,
-        PAGE_SIZE, //
-    },
-    prelude::*, //
+    page::Page, //
 };
 
 /// A PD of the kernel. Drop deallocates the PD.

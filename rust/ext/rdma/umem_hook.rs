@@ -63,22 +63,10 @@ use crate::shared::{
             TextRef,
             INFLIGHT, //
         }, //
-    }, //
+    },
+    prelude::*, //
 };
-use core::{
-    ffi::c_int,
-    ptr, //
-};
-use kernel::{
-    bindings,
-    error::from_err_ptr,
-    prelude::*,
-    sync::atomic::{
-        Acquire,
-        Full,
-        Release, //
-    }, //
-};
+use kernel::bindings;
 
 /// A source of memory that the CPU cannot pin.
 pub struct UmemProvider {

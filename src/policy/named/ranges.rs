@@ -8,14 +8,12 @@
 
 use crate::{
     data::range::VaRange,
-    ext::dma_buf::Seam, //
+    ext::dma_buf::Seam,
+    prelude::*, //
 };
-use kernel::{
-    prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNode, //
-    }, //
+use kernel::rbtree::{
+    RBTree,
+    RBTreeNode, //
 };
 
 /// The part of the dma-buf `B` as which a range is named.
@@ -286,7 +284,6 @@ impl<B: Clone + PartialEq> Ranges<B> {
 #[kunit_tests(peer_mem_named)]
 mod tests {
     use super::*;
-    use kernel::page::PAGE_SIZE;
 
     const P: u64 = PAGE_SIZE as u64;
 

@@ -3,15 +3,7 @@
 //! When hooks are asked about a registration.
 
 use crate::shared::bindings::rdma;
-use core::ptr;
-use kernel::{
-    current,
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    }, //
-};
+use crate::shared::prelude::*;
 
 /// When hooks are asked about a registration of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,18 +15,11 @@ use crate::shared::{
     ext::{
         rdma::ib_device::Device,
         task::calls::InFlight, //
-    }, //
+    },
+    prelude::*, //
 };
-use core::{
-    mem::offset_of,
-    ptr, //
-};
-use kernel::{
-    bindings,
-    prelude::*,
-    sync::Arc,
-    types::Opaque, //
-};
+use core::mem::offset_of;
+use kernel::bindings;
 
 /// Data of a device with interposed operations. It begins with a `struct ext_hook_data`, by which
 /// the functions in C find it.

@@ -22,26 +22,10 @@ use crate::shared::{
             Operations,
             Places, //
         }, //
-    }, //
-};
-use core::ptr;
-use kernel::{
-    device,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Acquire,
-            Full,
-            Relaxed, //
-        },
-        Arc, //
     },
-    time::{
-        delay::fsleep,
-        Delta, //
-    }, //
+    prelude::*, //
 };
+use kernel::device;
 
 /// The driver's operations of a device, and the operations installed in place of the driver's.
 ///

@@ -41,21 +41,10 @@ use crate::shared::{
             }, //
         },
         task::calls::INFLIGHT, //
-    }, //
-};
-use core::{
-    ffi::c_void,
-    ptr, //
-};
-use kernel::{
-    bindings,
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Full,
-        Relaxed, //
     },
+    prelude::*, //
 };
+use kernel::bindings;
 
 /// A client of ib_core.
 #[repr(C)]

@@ -3,18 +3,7 @@
 //! The redirection of functions by ftrace. [`Redirection`] lasts until drop.
 
 use crate::shared::bindings::helpers;
-use core::ptr::NonNull;
-use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*,
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
-};
+use crate::shared::prelude::*;
 
 /// Number of attempts at a redirection, and the time between two attempts. (BPF has no limit.)
 const ATTEMPTS: u32 = 100;

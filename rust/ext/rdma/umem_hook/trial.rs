@@ -12,11 +12,7 @@ use crate::shared::{
         helpers,
         rdma, //
     },
-    ext::task::id::TaskId, //
-};
-use kernel::{
-    error::from_err_ptr,
-    page::PAGE_SIZE,
+    ext::task::id::TaskId,
     prelude::*, //
 };
 

@@ -14,11 +14,7 @@ use crate::shared::{
         helpers,
         rdma, //
     },
-    ext::base::pinned::could_not_pin, //
-};
-use core::ffi::c_int;
-use kernel::{
-    error::from_err_ptr,
+    ext::base::pinned::could_not_pin,
     prelude::*, //
 };
 
