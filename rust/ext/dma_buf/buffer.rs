@@ -15,6 +15,10 @@ use kernel::{
     mm::virt::VmaRef, //
 };
 
+/// The magic number of the file system of dma-bufs.
+// CAST: A magic number has 32 bits.
+const MAGIC: c_ulong = bindings::DMA_BUF_MAGIC as c_ulong;
+
 /// A reference to a dma-buf of any exporter.
 ///
 /// # Invariants
@@ -47,18 +51,17 @@ impl Buffer {
         Ok(Self(borrowed))
     }
 
-    /// Returns the dma-buf that is mapped by `vma`, or `None` if the file of `vma` does not have
-    /// the operations `operations`. A dma-buf is not found if the exporter has replaced the file of
-    /// the mapping.
-    pub(super) fn behind(vma: &VmaRef, operations: Operations) -> Option<Self> {
+    /// Returns the dma-buf that is mapped by `vma`, or `None` if the file of `vma` is of another kind. A
+    /// dma-buf is not found if the exporter has replaced the file of the mapping.
+    pub(super) fn behind(vma: &VmaRef) -> Option<Self> {
         // SAFETY: A `VmaRef` is valid and locked at least for reading, so the fields may be read.
         let file = unsafe { (*vma.as_ptr()).vm_file };
-        // SAFETY: The file of a VMA is NULL or valid as long as the VMA, and the operations of a
-        // file do not change.
-        if file.is_null() || !ptr::eq(unsafe { (*file).f_op }, operations.0) {
+        // SAFETY: The file of a VMA is NULL or valid as long as the VMA. The inode and the file system of
+        // a file do not change.
+        if file.is_null() || unsafe { (*(*(*file).f_inode).i_sb).s_magic } != MAGIC {
             return None;
         }
-        // INVARIANT: Only files of dma-bufs have these operations.
+        // INVARIANT: All files of this file system, which cannot be mounted, are dma-bufs.
         // SAFETY: The file is valid. The position of the file of a dma-buf is not used by the
         // kernel crate's `File`, so the file may be shared.
         Some(Self(unsafe { File::from_raw_file(file) }.into()))
@@ -122,20 +125,3 @@ impl PartialEq for Buffer {
         ptr::eq(self.0.as_ptr(), other.0.as_ptr())
     }
 }
-
-/// The file operations that all dma-bufs have.
-#[derive(Clone, Copy)]
-pub(super) struct Operations(*const bindings::file_operations);
-
-impl Operations {
-    /// Returns the operations of the file of `buf`.
-    pub(super) fn of(buf: &Buf) -> Self {
-        // SAFETY: The file of a dma-buf is valid, and the operations of a file do not change.
-        Self(unsafe { (*buf.file().as_ptr()).f_op })
-    }
-}
-
-// SAFETY: The operations belong to a built-in part of the kernel, and are constant.
-unsafe impl Send for Operations {}
-// SAFETY: The operations are constant.
-unsafe impl Sync for Operations {}

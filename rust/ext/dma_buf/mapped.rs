@@ -5,24 +5,12 @@
 //! [`mapped()`] returns a [`Part`]: the dma-buf, the offset, and the permission to write. Used to
 //! register memory of dma-bufs by address.
 
-use super::{
-    attachment::Attachment,
-    buffer::{
-        Buffer,
-        Operations, //
-    },
-    exporter::{
-        Buf,
-        Exporter,
-        Pins, //
-    }, //
+use super::buffer::Buffer;
+use crate::shared::{
+    ext::base::vma,
+    prelude::*, //
 };
-use crate::shared::ext::base::{
-    vma, //
-};
-use crate::shared::prelude::*;
 use kernel::{
-    bindings,
     mm::{
         virt::{
             flags,
@@ -78,36 +66,6 @@ impl From<Error> for NoPart {
     }
 }
 
-/// An exporter without memory. Its only dma-buf shows the file operations of all dma-bufs.
-struct Specimen;
-
-impl Exporter for Specimen {
-    fn attach(&self, _: &Attachment) -> Result {
-        Err(EPERM)
-    }
-
-    fn detach(&self, _: &Attachment) {}
-
-    fn map(&self, _: &Attachment) -> Result<*mut bindings::sg_table> {
-        Err(EPERM)
-    }
-
-    unsafe fn unmap(&self, _: &Attachment, _: *mut bindings::sg_table) {}
-}
-
-/// Returns the file operations of dma-bufs, which the kernel does not export. Context: may sleep.
-fn operations() -> Result<Operations> {
-    static OPERATIONS: SetOnce<Operations> = SetOnce::new();
-    if let Some(operations) = OPERATIONS.as_ref() {
-        return Ok(*operations);
-    }
-    let buf = Buf::export(PAGE_SIZE, Arc::new(Specimen, GFP_KERNEL)?, Pins::File)?;
-    let operations = Operations::of(&buf);
-    // Another task may have set the same value.
-    OPERATIONS.populate(operations);
-    Ok(operations)
-}
-
 /// The smallest constant that DRM adds to the offset of a mapping, in pages
 /// (`DRM_FILE_PAGE_OFFSET_START`). Offsets of 32 bits are smaller.
 const DRM_START: usize = (u32::MAX as usize >> PAGE_SHIFT) + 1;
@@ -138,13 +96,13 @@ struct Run {
 
 impl Run {
     /// Returns the run of `vma` alone, or `None` if `vma` does not map a dma-buf.
-    fn of(vma: &VmaRef, operations: Operations) -> Option<Self> {
+    fn of(vma: &VmaRef) -> Option<Self> {
         // Pages of a private mapping can be copies.
         if !vma::is_shared(vma) {
             return None;
         }
         Some(Self {
-            buffer: Buffer::behind(vma, operations)?,
+            buffer: Buffer::behind(vma)?,
             start: vma.start(),
             end: vma.end(),
             pgoff: vma::pgoff(vma),
@@ -165,10 +123,10 @@ impl Run {
     }
 
     /// Adds the VMAs that continue this run, until the run reaches the address `end`.
-    fn extend(&mut self, mm: &MmapReadGuard<'_>, operations: Operations, end: usize) {
+    fn extend(&mut self, mm: &MmapReadGuard<'_>, end: usize) {
         while self.end < end {
             let next = mm.vma_lookup(self.end);
-            let next = next.and_then(|vma| Self::of(vma, operations));
+            let next = next.and_then(Self::of);
             let Some(next) = next.filter(|next| self.is_before(next)) else {
                 return;
             };
@@ -179,10 +137,10 @@ impl Run {
     }
 
     /// Adds the VMAs that this run continues.
-    fn extend_back(&mut self, mm: &MmapReadGuard<'_>, operations: Operations) {
+    fn extend_back(&mut self, mm: &MmapReadGuard<'_>) {
         while let Some(last) = self.start.checked_sub(1) {
             let before = mm.vma_lookup(last);
-            let before = before.and_then(|vma| Self::of(vma, operations));
+            let before = before.and_then(Self::of);
             let Some(before) = before.filter(|before| before.is_before(self)) else {
                 return;
             };
@@ -209,22 +167,21 @@ impl Run {
 /// sleep. Takes the `mmap_lock`.
 pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>, NoPart> {
     let end = addr.checked_add(len).ok_or(EFAULT)?;
-    let operations = operations()?;
     let task = current!();
     let Some(mm) = task.mm() else {
         return Ok(None);
     };
     let mm = mm.mmap_read_lock();
     let first = mm.vma_lookup(addr);
-    let Some(mut run) = first.and_then(|vma| Run::of(vma, operations)) else {
+    let Some(mut run) = first.and_then(Run::of) else {
         return Ok(None);
     };
-    run.extend(&mm, operations, end);
+    run.extend(&mm, end);
     if run.end < end {
         let next = mm.vma_lookup(run.end);
         return Err(NoPart::Seam(Seam {
             at: run.end,
-            after: next.and_then(|vma| Buffer::behind(vma, operations)),
+            after: next.and_then(Buffer::behind),
             before: Some(run.buffer),
         }));
     }
@@ -235,8 +192,8 @@ pub fn mapped(addr: usize, len: usize) -> Result<Option<Part>, NoPart> {
     let offset = match run.offset(addr, len) {
         Some(offset) => offset,
         None => {
-            run.extend_back(&mm, operations);
-            run.extend(&mm, operations, usize::MAX);
+            run.extend_back(&mm);
+            run.extend(&mm, usize::MAX);
             if run.pages() != run.buffer.size() / PAGE_SIZE {
                 return Err(EFAULT.into());
             }
