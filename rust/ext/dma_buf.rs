@@ -21,12 +21,15 @@ mod mapped;
 mod module_ref;
 mod pool;
 pub(super) mod private_fd;
-mod requirements;
 mod tables;
 
 pub(super) use self::module_ref::wait_released;
 
 pub use self::{
+    attachment::{
+        ImporterCaps,
+        Mismatch, //
+    },
     buffer::Buffer,
     export::{
         Export,
@@ -45,9 +48,5 @@ pub use self::{
         Importer,
         OnDetach,
         Pool, //
-    },
-    requirements::{
-        Mismatch,
-        Requirements, //
     },
 };

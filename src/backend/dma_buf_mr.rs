@@ -30,10 +30,10 @@ use crate::{
             FenceBudget,
             Import,
             Importer,
+            ImporterCaps,
             Mismatch,
             OnDetach,
-            Pool,
-            Requirements, //
+            Pool, //
         },
         rdma::{
             Device,
@@ -162,7 +162,7 @@ impl DmaBuf {
         };
         let dma = self.dev.dma_device().ok_or(ENODEV)?;
         let memory = pages.map(dma, max_segment(dma))?;
-        let requirements = Requirements {
+        let requirements = ImporterCaps {
             revocable: fenced,
             peer2peer: !pages.have_struct_pages(),
         };

@@ -42,7 +42,7 @@ use crate::{
         dma_buf::{
             Export,
             ExportOps,
-            Requirements, //
+            ImporterCaps, //
         },
         rdma::Name,
         task::trace::{
@@ -90,7 +90,7 @@ impl Region {
         if let Some(device) = device {
             region.set_importer(device);
         }
-        let requirements = Requirements {
+        let requirements = ImporterCaps {
             revocable: region.client.flags().requires_invalidation,
             peer2peer,
         };

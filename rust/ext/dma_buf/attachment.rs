@@ -14,13 +14,33 @@ use kernel::{
     device::Device, //
 };
 
-/// Capabilities of an importer.
+/// Capabilities of an importer, or those that an exporter requires.
 #[derive(Clone, Copy)]
-pub(super) struct ImporterCaps {
-    /// The importer unmaps in `invalidate_mappings`.
-    pub(super) revocable: bool,
-    /// The importer takes memory without struct pages.
-    pub(super) peer2peer: bool,
+pub struct ImporterCaps {
+    /// To unmap in `invalidate_mappings` (`dma_buf_attach_revocable()`).
+    pub revocable: bool,
+    /// To import memory without struct pages (`allow_peer2peer`).
+    pub peer2peer: bool,
+}
+
+/// The requirement that an importer does not meet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mismatch {
+    NotRevocable,
+    NotPeer2Peer,
+}
+
+impl ImporterCaps {
+    /// Returns the first of these requirements that `importer` does not meet.
+    pub(super) fn unmet_by(self, importer: Self) -> Option<Mismatch> {
+        if self.revocable && !importer.revocable {
+            Some(Mismatch::NotRevocable)
+        } else if self.peer2peer && !importer.peer2peer {
+            Some(Mismatch::NotPeer2Peer)
+        } else {
+            None
+        }
+    }
 }
 
 /// An attachment of a dma-buf.

@@ -10,7 +10,10 @@
 //! for.
 
 use super::{
-    attachment::Attachment,
+    attachment::{
+        Attachment,
+        ImporterCaps, //
+    },
     buffer::Buffer,
     exporter::{
         Buf,
@@ -18,7 +21,6 @@ use super::{
         Pins, //
     },
     fences::FenceBudget,
-    requirements::Requirements,
     tables::Tables, //
 };
 use crate::shared::{
@@ -101,7 +103,7 @@ struct State {
 #[pin_data]
 struct Shared {
     memory: Arc<dyn ExportOps>,
-    requirements: Requirements,
+    requirements: ImporterCaps,
     #[pin]
     state: SpinLock<State>,
     #[pin]
@@ -247,7 +249,7 @@ impl Export {
     pub fn new(
         memory: Arc<dyn ExportOps>,
         size: usize,
-        requirements: Requirements,
+        requirements: ImporterCaps,
     ) -> Result<(Self, Revoker)> {
         let shared = Arc::pin_init(
             pin_init!(Shared {

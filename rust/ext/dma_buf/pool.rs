@@ -9,7 +9,11 @@
 //! not wait for the same reservation lock. Used for the MRs of a device.
 
 use super::{
-    attachment::Attachment,
+    attachment::{
+        Attachment,
+        ImporterCaps,
+        Mismatch, //
+    },
     exporter::{
         Buf,
         Exporter,
@@ -18,10 +22,6 @@ use super::{
     fences::FenceBudget,
     module_ref::ModuleRef,
     private_fd,
-    requirements::{
-        Mismatch,
-        Requirements, //
-    },
     tables::Tables, //
 };
 use crate::shared::ext::{
@@ -89,7 +89,7 @@ struct Mapping {
     /// DMA addresses of the device, valid until `tables` ends. The MR of an import has all of the memory, so
     /// all tables of the importer are this one.
     table: FixedTable,
-    requirements: Requirements,
+    requirements: ImporterCaps,
     #[pin]
     state: SpinLock<State>,
     /// The attachment. Valid while a table is mapped, for a holder of the reservation lock.
@@ -292,7 +292,7 @@ impl Pool {
     pub fn import<T: Send>(
         &self,
         memory: ForeignPart,
-        requirements: Requirements,
+        requirements: ImporterCaps,
         import: impl Fn(i32) -> Result<T> + Sync,
     ) -> Result<(Result<T>, Import)> {
         // SAFETY: By the safety requirements of `ForeignTable::part` the list does not change before the
