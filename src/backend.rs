@@ -16,7 +16,6 @@ mod exported;
 mod fast_reg;
 mod param;
 mod trust;
-pub(crate) mod umem;
 
 use self::{
     dma_buf_mr::{
@@ -55,6 +54,7 @@ use crate::{
             Device,
             Name,
             Request,
+            UmemHook,
             UserMr, //
         }, //
     },
@@ -119,7 +119,8 @@ pub(crate) enum Backend {
     DmaBuf(DmaBuf),
     /// A work request registers the pages.
     FastReg(Arc<FastReg>),
-    /// The driver pins the memory through the hook on `ib_umem_get_desc()`.
+    /// The driver pins the memory through the hook on `ib_umem_get_desc()`, which serves whatever a driver
+    /// pins: MRs, queue buffers, doorbell pages. The end of the umem ends the region.
     Umem,
 }
 
@@ -154,7 +155,7 @@ impl Backend {
         let choice = choice(dev)?;
         // Software RDMA copies pages by CPU and has no DMA device to map a dma-buf for.
         let imports = dev.has_dma_buf() && !dev.is_virt_dma();
-        let pins = umem::state().is_ok() && !dev.is_virt_dma() && dev.dma_device().is_some();
+        let pins = UmemHook::state().is_ok() && !dev.is_virt_dma() && dev.dma_device().is_some();
         let registers = dev.has_fast_reg() && dev.ib_port().is_some();
         match choice {
             Choice::Auto | Choice::DmaBuf if imports => Ok(Self::DmaBuf(DmaBuf::new(dev)?)),

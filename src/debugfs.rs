@@ -12,7 +12,7 @@
 
 use crate::{
     adapters,
-    backend::umem,
+    ext::rdma::UmemHook,
     prelude::*,
     records::{
         listing::Row,
@@ -114,7 +114,7 @@ fn regions(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn umem_hook(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match umem::state() {
+    match UmemHook::state() {
         Ok(()) => writeln!(f, "placed"),
         Err(e) if e == ENXIO => writeln!(f, "not placed: ib_core pins memory past it"),
         Err(e) => writeln!(f, "not placed: {e:?}"),

@@ -77,7 +77,7 @@ struct PeerMem {
     _dmabuf_reg: dmabuf_reg::Open,
     #[pin]
     debugfs: debugfs::DebugfsDir,
-    _umem: umem_provider::Hook,
+    _umem: Option<rdma::UmemHook>,
     #[pin]
     interposer: rdma::Registration,
     _adapters: adapters::Open,
@@ -104,7 +104,7 @@ impl kernel::InPlaceModule for PeerMem {
             _revocations: revocations::LOG.open()?,
             _registry: registry::open()?,
             _adapters: adapters::open()?,
-            _umem: umem_provider::Hook::place(text.as_ref().map_err(|e| *e)?.clone()),
+            _umem: umem_provider::place(text.as_ref().map_err(|e| *e)?.clone()),
             interposer <- rdma::Registration::new(c"ib_peer_mem", text?, hooks::add),
             debugfs <- debugfs::DebugfsDir::new(),
             _dmabuf_reg: dmabuf_reg::open(has_protocol?)?,

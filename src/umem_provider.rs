@@ -2,15 +2,11 @@
 
 //! The hook on `ib_umem_get_desc()`: finds the dma-buf of memory that a driver could not pin.
 //!
-//! [`Hook`] places the hook, for as long as the module is loaded. The hook calls
-//! [`PROVIDER`] in the task whose driver could not pin memory. Context: process context; may
-//! sleep. The caller may hold locks of the driver.
+//! [`place`] places the hook. The hook calls [`PROVIDER`] in the task whose driver could not pin
+//! memory. Context: process context; may sleep. The caller may hold locks of the driver.
 
 use crate::{
-    backend::{
-        umem,
-        Backend, //
-    },
+    backend::Backend,
     callbacks::Direction,
     data::range::VaRange,
     dispatch,
@@ -46,34 +42,21 @@ fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error) {
     }
 }
 
-/// The hook, if the kernel allows the hook. Dropping the object removes the hook, which may sleep.
-pub(crate) struct Hook(Option<UmemHook>);
-
-impl Hook {
-    /// Places the hook. Without the hook the module works, except for the umem backend. Context:
-    /// may sleep.
-    pub(crate) fn place(text: TextRef) -> Self {
-        let hook = UmemHook::new(text, &PROVIDER);
-        umem::set_state(hook.as_ref().map(|_| ()).map_err(|e| *e));
-        match &hook {
-            Ok(_) => pr_info!("umem backend: the hook on ib_core is placed\n"),
-            Err(e) if *e == ENXIO => pr_warn!(
-                "umem backend: not there: this ib_core pins memory past the hook; drivers without \
-                 dma-buf import, and queues and doorbells, get no peer memory\n"
-            ),
-            Err(e) => pr_warn!(
-                "umem backend: the hook on ib_core could not be placed: {:?}; drivers without \
-                 dma-buf import, and queues and doorbells, get no peer memory\n",
-                e
-            ),
-        }
-        Self(hook.ok())
+/// Places the hook, until the result is dropped, which may sleep. Without the hook the module works,
+/// except for the umem backend. Context: may sleep.
+pub(crate) fn place(text: TextRef) -> Option<UmemHook> {
+    let hook = UmemHook::new(text, &PROVIDER);
+    match &hook {
+        Ok(_) => pr_info!("umem backend: the hook on ib_core is placed\n"),
+        Err(e) if *e == ENXIO => pr_warn!(
+            "umem backend: not there: this ib_core pins memory past the hook; drivers without \
+             dma-buf import, and queues and doorbells, get no peer memory\n"
+        ),
+        Err(e) => pr_warn!(
+            "umem backend: the hook on ib_core could not be placed: {:?}; drivers without \
+             dma-buf import, and queues and doorbells, get no peer memory\n",
+            e
+        ),
     }
-}
-
-impl Drop for Hook {
-    fn drop(&mut self) {
-        umem::set_state(Err(ENODEV));
-        self.0 = None;
-    }
+    hook.ok()
 }

@@ -229,13 +229,27 @@ impl Drop for Hooked {
     }
 }
 
+/// The state of the hook: 0 if it is placed, else the errno.
+static STATE: Atomic<i32> = Atomic::new(-1);
+
 impl UmemHook {
+    /// Returns whether the hook is placed, or the error of [`Self::new`].
+    pub fn state() -> Result {
+        to_result(STATE.load(Relaxed))
+    }
+
     /// Places the hooks, which ask `provider`.
     ///
     /// Returns `EOPNOTSUPP` if the kernel cannot redirect functions, and `EBUSY` if a livepatch
     /// redirects one of the functions, if this module has hooks already, or if ftrace is disabled.
     /// Returns `ENXIO` if memory is pinned past the hooks. Context: may sleep.
     pub fn new(text: TextRef, provider: &'static UmemProvider) -> Result<Self> {
+        let hook = Self::place(text, provider);
+        STATE.store(hook.as_ref().err().map_or(0, |e| e.to_errno()), Relaxed);
+        hook
+    }
+
+    fn place(text: TextRef, provider: &'static UmemProvider) -> Result<Self> {
         let hooked = Hooked::new(provider)?;
         let dma_buf_get = helpers::ext_redirect {
             from: bindings::dma_buf_get as *const () as usize,
@@ -257,6 +271,7 @@ impl UmemHook {
 
 impl Drop for UmemHook {
     fn drop(&mut self) {
+        STATE.store(ENODEV.to_errno(), Relaxed);
         // The redirection is dropped next. ftrace waits for a Tasks RCU grace period: a task that
         // was about to enter a replacement is then inside the replacement, and counted.
         private_fd::set_hooked(false);
