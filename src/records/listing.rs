@@ -130,48 +130,41 @@ impl Row<'_> {
 #[kunit_tests(peer_mem_listing)]
 mod tests {
     use super::*;
-    use kernel::str::CString;
 
-    /// Returns the line of a row of 4096 bytes, without the age.
-    fn columns(device: Option<Name>, lkey: Option<u32>) -> Result<CString> {
-        let origin = Origin::current();
-        let row = Row {
-            origin: &origin,
-            kind: Kind::Mr,
-            owner: "client",
-            device,
-            lkey,
-            range: VaRange::new(0x1000, 4096).ok_or(EINVAL)?,
-            state: "live",
-        };
-        /// Prints the row by its method.
-        struct Line<'a>(&'a Row<'a>);
-        impl fmt::Display for Line<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.print(f)
-            }
+    /// Prints a row by its method.
+    struct Line<'a>(Row<'a>);
+
+    impl fmt::Display for Line<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.print(f)
         }
-        CString::try_from_fmt(fmt!("{}", Line(&row)))
     }
 
     #[test]
     fn a_row_has_ten_columns() -> Result {
-        for lkey in [Some(0x1f00), None] {
-            let line = columns(None, lkey)?;
-            let text = line.to_str().map_err(|_| EINVAL)?;
-            let mut columns = text.trim_end().split('\t');
-            let pid = current!().group_leader().pid();
-            assert_eq!(columns.next().and_then(|c| c.parse().ok()), Some(pid));
+        let origin = Origin::current();
+        for (lkey, key) in [(Some(0x1f00), "0x1f00"), (None, "-")] {
+            let row = Row {
+                origin: &origin,
+                kind: Kind::Mr,
+                owner: "client",
+                device: None,
+                lkey,
+                range: VaRange::new(0x1000, 4096).ok_or(EINVAL)?,
+                state: "live",
+            };
+            let line = CString::try_from_fmt(fmt!("{}", Line(row)))?;
+            let mut columns = line.to_str().map_err(|_| EINVAL)?.trim_end().split('\t');
+            assert_eq!(
+                columns.next().and_then(|c| c.parse().ok()),
+                Some(origin.pid)
+            );
             assert!(columns.next().is_some_and(|comm| !comm.is_empty()));
-            assert_eq!(columns.next(), Some("mr"));
-            assert_eq!(columns.next(), Some("client"));
-            assert_eq!(columns.next(), Some("-"));
-            assert_eq!(columns.next(), Some(lkey.map_or("-", |_| "0x1f00")));
-            assert_eq!(columns.next(), Some("0x1000"));
-            assert_eq!(columns.next(), Some("4096"));
+            for column in ["mr", "client", "-", key, "0x1000", "4096"] {
+                assert_eq!(columns.next(), Some(column));
+            }
             assert!(columns.next().is_some_and(|age| age.contains('.')));
-            assert_eq!(columns.next(), Some("live"));
-            assert_eq!(columns.next(), None);
+            assert_eq!((columns.next(), columns.next()), (Some("live"), None));
         }
         Ok(())
     }
