@@ -17,10 +17,7 @@ use crate::{
     },
     ext::dma_buf::FenceBudget,
     prelude::*,
-    records::stats::{
-        Drain,
-        Stats, //
-    }, //
+    records::stats::Stats, //
 };
 use core::ops::Deref;
 
@@ -109,7 +106,6 @@ pub(crate) struct Client {
     callbacks: Callbacks,
     flags: ClientFlags,
     stats: Arc<Stats>,
-    drain: Arc<Drain>,
     #[pin]
     inflight: SpinLock<InFlightCount>,
     #[pin]
@@ -130,14 +126,12 @@ impl Client {
         flags: ClientFlags,
     ) -> Result<Arc<Self>> {
         let stats = Arc::new(Stats::new(), GFP_KERNEL)?;
-        let drain = Arc::new(Drain::new(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 name,
                 callbacks,
                 flags,
                 stats,
-                drain,
                 inflight <- new_spinlock!(InFlightCount { closed: false, count: 0 }, "Client::inflight"),
                 drained <- new_condvar!("Client::drained"),
                 fences <- FenceBudget::new(),
@@ -157,11 +151,6 @@ impl Client {
 
     pub(crate) fn stats(&self) -> &Arc<Stats> {
         &self.stats
-    }
-
-    /// Returns the switch that stops new registrations.
-    pub(crate) fn drain(&self) -> &Arc<Drain> {
-        &self.drain
     }
 
     /// Returns the callbacks. The caller may call them only while a [`ClientRef`] exists.

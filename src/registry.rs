@@ -142,7 +142,6 @@ impl Registry {
         let contents = ClientDir {
             version,
             stats: client.stats().clone(),
-            drain: client.drain().clone(),
         };
         let dir = Directory::inside(&self.dir, client.c_name(), contents)?;
         let entry = Entry {

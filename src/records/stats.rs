@@ -4,7 +4,7 @@
 //! that one device imports, for debugfs.
 //!
 //! [`Stats`] has the counters. A [`CountedMr`] counts the registration of an MR, and on drop the
-//! deregistration. [`Drain`] is the writable file beside the counters of a client. Context: any.
+//! deregistration. Beside the counters is the switch that stops new registrations. Context: any.
 
 use crate::ext::base::sysfs::{
     parse_switch,
@@ -35,8 +35,8 @@ macro_rules! define {
                 }),
                 File::writable(
                     c"drain",
-                    |dir, out| writeln!(out, "{}", u8::from(dir.drain.is_on())),
-                    |dir, text| parse_switch(text).map(|on| dir.drain.set(on)),
+                    |dir, out| writeln!(out, "{}", u8::from(dir.stats.is_draining())),
+                    |dir, text| parse_switch(text).map(|on| dir.stats.draining.store(on, Relaxed)),
                 ),
                 $(File::new($file, |dir, out| {
                     writeln!(out, "{}", dir.stats.get(Counter::$name))
@@ -49,19 +49,30 @@ macro_rules! define {
 counters!(define);
 
 /// The counters of a client, or of the imports of a device.
-pub(crate) struct Stats([Atomic<u64>; COUNTERS]);
+pub(crate) struct Stats {
+    counters: [Atomic<u64>; COUNTERS],
+    /// Root has stopped new registrations of the client's memory.
+    draining: Atomic<bool>,
+}
 
 impl Stats {
     pub(crate) const fn new() -> Self {
-        Self([const { Atomic::new(0) }; COUNTERS])
+        Self {
+            counters: [const { Atomic::new(0) }; COUNTERS],
+            draining: Atomic::new(false),
+        }
     }
 
     fn add(&self, counter: Counter, n: u64) {
-        self.0[counter as usize].add(n, Relaxed);
+        self.counters[counter as usize].add(n, Relaxed);
     }
 
     fn get(&self, counter: Counter) -> u64 {
-        self.0[counter as usize].load(Relaxed)
+        self.counters[counter as usize].load(Relaxed)
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
     }
 
     /// Returns the number of MRs ever made.
@@ -103,24 +114,6 @@ impl Stats {
     }
 }
 
-/// The switch by which root stops new registrations of a client's memory.
-pub(crate) struct Drain(Atomic<bool>);
-
-impl Drain {
-    pub(crate) const fn new() -> Self {
-        Self(Atomic::new(false))
-    }
-
-    /// Returns whether new registrations are refused.
-    pub(crate) fn is_on(&self) -> bool {
-        self.0.load(Relaxed)
-    }
-
-    fn set(&self, on: bool) {
-        self.0.store(on, Relaxed);
-    }
-}
-
 /// An MR that has been counted. Dropping it counts the deregistration.
 pub(crate) struct CountedMr {
     stats: Arc<Stats>,
@@ -154,5 +147,4 @@ impl Drop for CountedMr {
 pub(crate) struct ClientDir {
     pub(crate) version: CString,
     pub(crate) stats: Arc<Stats>,
-    pub(crate) drain: Arc<Drain>,
 }

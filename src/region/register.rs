@@ -152,7 +152,7 @@ impl NewRegion {
         if region.client.is_closed() {
             return Err(RegError::NotPinned(ENODEV));
         }
-        if region.client.drain().is_on() {
+        if region.client.stats().is_draining() {
             return Err(RegError::Draining);
         }
         pages
