@@ -149,8 +149,22 @@ impl Drop for Buf {
 /// Operations of a dma-buf whose private data is an `Arc<E>`.
 ///
 /// There is no CPU access, as a CPU may not be able to map the memory.
+///
+/// # Safety
+///
+/// Only dma-buf.c may call the functions, for dma-bufs with these operations and their attachments, as the
+/// kernel documents `struct dma_buf_ops`:
+///
+/// - the device and the operations of an attachment are initialised, and the importer holds the device and
+///   the dma-buf;
+/// - `detach` and `map_dma_buf` are for an attachment for which `attach` has succeeded, and `unmap_dma_buf`
+///   for a table of `map_dma_buf` that has no other user;
+/// - the caller of `map_dma_buf` and `unmap_dma_buf` holds the reservation lock;
+/// - after `release`, there is no call for the dma-buf.
 struct VTable<E>(PhantomData<E>);
 
+// The safety requirements of the callbacks are those of the type.
+#[allow(clippy::missing_safety_doc)]
 impl<E: Exporter> VTable<E> {
     const OPS: bindings::dma_buf_ops = bindings::dma_buf_ops {
         attach: Some(Self::attach),
@@ -172,10 +186,6 @@ impl<E: Exporter> VTable<E> {
         unsafe { Arc::borrow((*buf).priv_) }
     }
 
-    /// # Safety
-    ///
-    /// - `buf` must be a dma-buf with these operations, valid for the duration of the call.
-    /// - `attachment` must be an attachment of `buf` whose device and operations are initialised.
     unsafe extern "C" fn attach(
         buf: *mut bindings::dma_buf,
         attachment: *mut bindings::dma_buf_attachment,
@@ -188,10 +198,6 @@ impl<E: Exporter> VTable<E> {
         from_result(|| exporter.attach(attachment).map(|()| 0))
     }
 
-    /// # Safety
-    ///
-    /// - `buf` must be a dma-buf with these operations, valid for the duration of the call.
-    /// - `attach` must have succeeded for `attachment`.
     unsafe extern "C" fn detach(
         buf: *mut bindings::dma_buf,
         attachment: *mut bindings::dma_buf_attachment,
@@ -203,50 +209,31 @@ impl<E: Exporter> VTable<E> {
         unsafe { Self::exporter(buf) }.detach(attachment);
     }
 
-    /// # Safety
-    ///
-    /// - `attach` must have succeeded for `attachment`, of a dma-buf with these operations.
-    /// - The caller must hold the reservation lock.
     unsafe extern "C" fn map_dma_buf(
         attachment: *mut bindings::dma_buf_attachment,
         _direction: bindings::dma_data_direction,
     ) -> *mut bindings::sg_table {
-        // SAFETY: By the safety requirements `attachment` is valid. The attachment holds the
-        // dma-buf, and the dma-buf has these operations.
-        let (exporter, attachment) = unsafe {
-            (
-                Self::exporter((*attachment).dmabuf),
-                Attachment::from_raw(attachment),
-            )
-        };
+        // SAFETY: By the safety requirements `attachment` is valid during the call.
+        let attachment = unsafe { Attachment::from_raw(attachment) };
+        // SAFETY: The attachment holds the dma-buf.
+        let exporter = unsafe { Self::exporter(attachment.dma_buf()) };
         exporter.map(attachment).unwrap_or_else(|e| e.to_ptr())
     }
 
-    /// # Safety
-    ///
-    /// - `table` must be from `map_dma_buf` for `attachment`, and must have no other user.
-    /// - The caller must hold the reservation lock.
     unsafe extern "C" fn unmap_dma_buf(
         attachment: *mut bindings::dma_buf_attachment,
         table: *mut bindings::sg_table,
         _direction: bindings::dma_data_direction,
     ) {
-        // SAFETY: By the safety requirements `attachment` is valid. The attachment holds the
-        // dma-buf, and the dma-buf has these operations.
-        let (exporter, attachment) = unsafe {
-            (
-                Self::exporter((*attachment).dmabuf),
-                Attachment::from_raw(attachment),
-            )
-        };
+        // SAFETY: By the safety requirements `attachment` is valid during the call.
+        let attachment = unsafe { Attachment::from_raw(attachment) };
+        // SAFETY: The attachment holds the dma-buf.
+        let exporter = unsafe { Self::exporter(attachment.dma_buf()) };
         // SAFETY: By the safety requirements `table` is from `map_dma_buf`, thus from
         // `Exporter::map`, and has no other user.
         unsafe { exporter.unmap(attachment, table) };
     }
 
-    /// # Safety
-    ///
-    /// `buf` must be a dma-buf with these operations that is being released.
     unsafe extern "C" fn release(buf: *mut bindings::dma_buf) {
         // SAFETY: `Buf::export` stored an `Arc<E>` from `into_foreign`. The dma-buf is being
         // released, so this call may take the `Arc` over.
