@@ -32,7 +32,10 @@ use crate::shared::{
         },
         rdma::{
             ib_device::Device,
-            mr::Mr,
+            mr::{
+                Mr,
+                UserMr, //
+            },
             ops::Operations,
             request::{
                 Change,
@@ -114,6 +117,14 @@ unsafe fn call_driver<R>(dev: *mut rdma::ib_device, driver: impl FnOnce(&Operati
     })
 }
 
+/// Returns the result of a verb for C.
+fn into_ptr(result: Result<Option<UserMr>>) -> *mut rdma::ib_mr {
+    match result {
+        Ok(mr) => mr.map_or(ptr::null_mut(), |mr| mr.0.as_ptr()),
+        Err(e) => e.to_ptr(),
+    }
+}
+
 /// # Safety
 ///
 /// - It must be called by `ext_reg_user_mr()`, through `reg_user_mr` of the operations of the device
@@ -145,10 +156,7 @@ unsafe extern "C" fn reg_user_mr(
             ops: &this.orig_ops.driver,
             rereg: &|| compat::eopnotsupp().to_ptr(),
         };
-        match this.hooks.reg_user_mr(&req, driver) {
-            Ok(mr) => mr.0.as_ptr(),
-            Err(e) => e.to_ptr(),
-        }
+        into_ptr(this.hooks.reg_user_mr(&req, driver).map(Some))
     };
     // SAFETY: By this function's safety contract the data counts this call.
     match unsafe { counted(data) } {
@@ -181,10 +189,11 @@ unsafe extern "C" fn reg_failed(
     };
     // SAFETY: By the safety requirements the pointers are valid or NULL during the call.
     let req = unsafe { Request::new(pd, start, length, iova, access, dmah, udata) };
-    match this.hooks.reg_failed(&req, Error::from_errno(error)) {
-        Ok(mr) => mr.0.as_ptr(),
-        Err(e) => e.to_ptr(),
-    }
+    into_ptr(
+        this.hooks
+            .reg_failed(&req, Error::from_errno(error))
+            .map(Some),
+    )
 }
 
 /// # Safety
@@ -218,11 +227,7 @@ unsafe extern "C" fn rereg_user_mr(
             ops: &this.orig_ops.driver,
             rereg: &rereg,
         };
-        match this.hooks.rereg_user_mr(old, Change(flags), &req, driver) {
-            Ok(Some(new)) => new.0.as_ptr(),
-            Ok(None) => ptr::null_mut(),
-            Err(e) => e.to_ptr(),
-        }
+        into_ptr(this.hooks.rereg_user_mr(old, Change(flags), &req, driver))
     };
     // SAFETY: By the safety requirements `mr` is valid, so the device of `mr` is valid and
     // registered.
@@ -250,10 +255,11 @@ unsafe extern "C" fn dereg_mr(
         // SAFETY: By the safety requirements the MR is valid until the driver has deregistered
         // the MR, and the driver's call is the last use.
         let mr = unsafe { Mr::from_raw(mr) };
-        match this.hooks.dereg_mr(mr, Original { call: &call }) {
-            Ok(()) => 0,
-            Err(e) => e.to_errno(),
-        }
+        from_result(|| {
+            this.hooks
+                .dereg_mr(mr, Original { call: &call })
+                .map(|()| 0)
+        })
     };
     // SAFETY: By this function's safety contract the data counts this call.
     match unsafe { counted(data) } {
@@ -295,13 +301,9 @@ pub(super) unsafe extern "C" fn add(raw: *mut rdma::ib_device) -> i32 {
     let client = CLIENT.load(Relaxed);
     // SAFETY: By the safety requirements ib_core calls a function of the client, which is valid until
     // it is unregistered.
-    match install_all(dev, client, unsafe { (*client).add }) {
-        Ok(()) => 0,
-        Err(e) => {
-            pr_warn!("{}: verbs are not interposed: {:?}\n", dev.name(), e);
-            e.to_errno()
-        }
-    }
+    let installed = install_all(dev, client, unsafe { (*client).add })
+        .inspect_err(|e| pr_warn!("{}: verbs are not interposed: {:?}\n", dev.name(), e));
+    from_result(|| installed.map(|()| 0))
 }
 
 /// Creates the hooks for `dev` by `add`, and installs the interposed functions.
