@@ -99,16 +99,20 @@ impl<B: Clone + PartialEq> Ranges<B> {
         self.names.get(cursor.current().0)
     }
 
+    /// Returns the first name that has an address from `from` to `to`.
+    fn first_between(&self, from: usize, to: usize) -> Option<&Name<B>> {
+        self.first_from(from).filter(|name| name.range.addr() <= to)
+    }
+
     /// Returns the first name whose range overlaps `range`.
     pub(crate) fn first_in(&self, range: VaRange) -> Option<&Name<B>> {
-        let name = self.first_from(range.addr())?;
-        (name.range.addr() <= last(range)).then_some(name)
+        self.first_between(range.addr(), last(range))
     }
 
     /// Returns whether each address of `range` has a name, of whichever dma-bufs.
     pub(crate) fn cover(&self, range: VaRange) -> bool {
         let mut at = range.addr();
-        while let Some(name) = self.first_from(at).filter(|name| name.range.addr() <= at) {
+        while let Some(name) = self.first_between(at, at) {
             if last(name.range) >= last(range) {
                 return true;
             }
@@ -120,9 +124,7 @@ impl<B: Clone + PartialEq> Ranges<B> {
     /// Names `range`, or adds a reference if the range has exactly the same name already.
     ///
     /// Returns `EEXIST` if a part of the range has another name, and `ENOSPC` if there are `limit`
-    /// names.
-    ///
-    /// Context: may sleep.
+    /// names. Context: may sleep.
     pub(crate) fn add(
         &mut self,
         range: VaRange,
@@ -150,9 +152,8 @@ impl<B: Clone + PartialEq> Ranges<B> {
     /// Names `range` in place of the names that are there, which are returned. What a name has outside of
     /// the range stays, with its references.
     ///
-    /// Returns `ENOSPC` if there would be more than `limit` names, and more than before.
-    ///
-    /// Context: may sleep. Changes nothing if it fails.
+    /// Returns `ENOSPC` if there would be more than `limit` names, and more than before. Changes nothing if
+    /// it fails. Context: may sleep.
     pub(crate) fn replace(
         &mut self,
         range: VaRange,
@@ -162,18 +163,14 @@ impl<B: Clone + PartialEq> Ranges<B> {
     ) -> Result<Removed<B>> {
         let (from, to) = (range.addr(), last(range));
         let before = self.first_in(range).filter(|n| n.range.addr() < from);
-        let after = self
-            .first_from(to)
-            .filter(|n| n.range.addr() <= to && last(n.range) > to);
-        let before = before
-            .map(|n| n.part(n.range.addr(), from - 1))
-            .transpose()?;
-        let after = after.map(|n| n.part(to + 1, last(n.range))).transpose()?;
+        let before = before.map(|n| n.part(n.range.addr(), from - 1));
+        let after = self.first_between(to, to).filter(|n| last(n.range) > to);
+        let after = after.map(|n| n.part(to + 1, last(n.range)));
         let new = Name::node(range, target, fd, 1)?;
-        let new = [before, Some(new), after];
+        let new = [before.transpose()?, Some(new), after.transpose()?];
         let mut count = self.count + new.iter().flatten().count();
         let mut at = from;
-        while let Some(name) = self.first_from(at).filter(|name| name.range.addr() <= to) {
+        while let Some(name) = self.first_between(at, to) {
             count -= 1;
             // Does not overflow: user space ends below the last `usize`.
             at = last(name.range) + 1;
@@ -218,9 +215,7 @@ impl<B: Clone + PartialEq> Ranges<B> {
         };
         let mut end = last(first.range);
         while end < last(range) {
-            let next = self
-                .first_from(end + 1)
-                .filter(|next| next.range.addr() == end + 1);
+            let next = self.first_between(end + 1, end + 1);
             let Some(next) = next.filter(|next| first.continues(&next.target, end + 1)) else {
                 return Err(Seam {
                     at: end + 1,
@@ -262,17 +257,14 @@ impl<B: Clone + PartialEq> Ranges<B> {
         found.then_some(removed).ok_or(ENOENT)
     }
 
-    /// Removes a reference of each name in `range`.
-    ///
-    /// Returns `ENOENT` if no name is in the range, and `EINVAL` if a name is only in part in the
-    /// range.
+    /// Removes a reference of each name in `range`. Returns `ENOENT` if no name is in the range, and
+    /// `EINVAL` if a name is only in part in the range.
     pub(crate) fn remove(&mut self, range: VaRange) -> Result<Removed<B>> {
         let is_whole =
             |name: &Name<B>| name.range.addr() >= range.addr() && last(name.range) <= last(range);
         let ends = [
             self.first_in(range),
-            self.first_from(last(range))
-                .filter(|name| name.range.addr() <= last(range)),
+            self.first_between(last(range), last(range)),
         ];
         if !ends.into_iter().flatten().all(is_whole) {
             return Err(EINVAL);
