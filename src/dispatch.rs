@@ -56,7 +56,7 @@ use crate::{
     policy::{
         named,
         order::{
-            Order,
+            clients_first,
             DISPATCH, //
         }, //
     },
@@ -255,7 +255,7 @@ fn register(
     before_driver: bool,
 ) -> Result<Option<UserMr>> {
     let hint = adapter.hints.get(req.ucontext());
-    let all_first = Order::get() == Order::ClientsFirst;
+    let all_first = clients_first();
     for client in lookup.clients {
         let flags = client.flags();
         if (all_first || flags.pinnable) != before_driver

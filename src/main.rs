@@ -96,7 +96,7 @@ impl kernel::InPlaceModule for PeerMem {
             _: {
                 has_protocol?;
                 backend::Backend::check_parameter()?;
-                order::Order::read_parameter()?;
+                order::read_parameter()?;
                 named::read_parameter()?;
             },
             _named: named::open()?,

@@ -20,7 +20,7 @@ use crate::{
         rdma::Dispatch, //
     },
     policy::order::{
-        Order,
+        clients_first,
         DISPATCH, //
     },
     prelude::*,
@@ -34,7 +34,7 @@ static CLIENTS: Snapshot<KVec<Arc<Client>>> = Snapshot::new();
 /// Returns when the hooks must be asked for `clients`: always, if some clients come before the
 /// driver.
 fn dispatch_of(clients: &[Arc<Client>]) -> Dispatch {
-    let all_first = Order::get() == Order::ClientsFirst;
+    let all_first = clients_first();
     if clients.is_empty() {
         Dispatch::DriverOnly
     } else if all_first || clients.iter().any(|client| client.flags().pinnable) {

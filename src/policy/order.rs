@@ -2,9 +2,8 @@
 
 //! When the clients are asked for an MR: the module parameter `order`.
 //!
-//! [`Order`] is the value of the parameter. [`DISPATCH`] follows from the parameter and from the
-//! registered clients: the registry sets [`DISPATCH`], and the interposed verbs read [`DISPATCH`] for
-//! each registration. Context: any.
+//! [`DISPATCH`] follows from the parameter and from the registered clients: the registry sets
+//! [`DISPATCH`], and the interposed verbs read it for each registration. Context: any.
 
 use crate::ext::{
     base::params,
@@ -19,44 +18,29 @@ use crate::prelude::*;
 /// the driver while a process has names.
 pub(crate) static DISPATCH: DispatchCell = DispatchCell::new(Dispatch::DriverOnly);
 
-/// Whether the parameter is `clients_first`.
 static CLIENTS_FIRST: Atomic<bool> = Atomic::new(false);
 
-/// When the clients are asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Order {
-    /// After the driver could not pin the memory, except for clients whose memory the CPU can pin.
-    HostFirst,
-    /// Before the driver.
-    ClientsFirst,
+/// Returns whether the administrator wants all clients to be asked before the driver. Otherwise only
+/// clients whose memory the CPU can pin are, and the others after the driver could not pin the memory.
+pub(crate) fn clients_first() -> bool {
+    CLIENTS_FIRST.load(Relaxed)
 }
 
-impl Order {
-    fn parse(text: &str) -> Result<Self> {
-        match text {
-            "" | "host_first" => Ok(Self::HostFirst),
-            "clients_first" => Ok(Self::ClientsFirst),
-            _ => Err(EINVAL),
-        }
-    }
+/// Reads the module parameter, which does not change after the module is loaded.
+pub(crate) fn read_parameter() -> Result {
+    let text = params::string(c"order");
+    let clients_first = parse(text).inspect_err(|_| {
+        pr_err!("order={}: not host_first|clients_first\n", text);
+    })?;
+    CLIENTS_FIRST.store(clients_first, Relaxed);
+    Ok(())
+}
 
-    /// Returns the order that the administrator wants.
-    pub(crate) fn get() -> Self {
-        if CLIENTS_FIRST.load(Relaxed) {
-            Self::ClientsFirst
-        } else {
-            Self::HostFirst
-        }
-    }
-
-    /// Reads the module parameter, which does not change after the module is loaded.
-    pub(crate) fn read_parameter() -> Result {
-        let text = params::string(c"order");
-        let order = Self::parse(text).inspect_err(|_| {
-            pr_err!("order={}: not host_first|clients_first\n", text);
-        })?;
-        CLIENTS_FIRST.store(order == Self::ClientsFirst, Relaxed);
-        Ok(())
+fn parse(text: &str) -> Result<bool> {
+    match text {
+        "" | "host_first" => Ok(false),
+        "clients_first" => Ok(true),
+        _ => Err(EINVAL),
     }
 }
 
@@ -73,10 +57,10 @@ mod tests {
 
     #[test]
     fn the_default_is_host_first() {
-        assert_eq!(Order::parse(""), Ok(Order::HostFirst));
-        assert_eq!(Order::parse("host_first"), Ok(Order::HostFirst));
-        assert_eq!(Order::parse("clients_first"), Ok(Order::ClientsFirst));
-        assert_eq!(Order::parse("clients"), Err(EINVAL));
+        assert_eq!(parse(""), Ok(false));
+        assert_eq!(parse("host_first"), Ok(false));
+        assert_eq!(parse("clients_first"), Ok(true));
+        assert_eq!(parse("clients"), Err(EINVAL));
     }
 
     #[test]
