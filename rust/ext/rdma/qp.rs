@@ -29,14 +29,6 @@ const TIMEOUT: u32 = 10_000;
 /// The owner of the CQs in the output of `rdma resource show`.
 const OWNER: &CStr = c"ib_peer_mem";
 
-/// Whether an outstanding work request exists for which no task waits.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Outstanding {
-    No,
-    /// The device has exceeded [`TIMEOUT`].
-    Yes,
-}
-
 /// A completion at a fixed address.
 ///
 /// # Invariants
@@ -69,7 +61,7 @@ impl Completed {
 /// - `qp` and `cq` are valid and owned by this object. `qp` uses `cq`, and the context of `cq` is
 ///   `completed`.
 /// - At most one work request is outstanding. If there is one, the task that posted the request
-///   holds `busy`, or `busy` contains [`Outstanding::Yes`].
+///   holds `overdue`, or `overdue` is true.
 #[pin_data(PinnedDrop)]
 pub struct LoopbackQp {
     qp: *mut rdma::ib_qp,
@@ -77,15 +69,16 @@ pub struct LoopbackQp {
     port: u32,
     /// Completed when there may be an entry in `cq`. Dropped after the CQ is destroyed.
     completed: Completed,
-    /// Serialises work requests. Held while waiting for a completion.
+    /// Serialises work requests. Held while waiting for a completion. True after the device has exceeded
+    /// [`TIMEOUT`]: a work request may be outstanding for which no task waits.
     #[pin]
-    busy: Mutex<Outstanding>,
+    overdue: Mutex<bool>,
     dev: ARef<Device>,
 }
 
 // SAFETY: QPs and CQs are not bound to a task.
 unsafe impl Send for LoopbackQp {}
-// SAFETY: `busy` serialises the use of the QP and the CQ, and any task may complete `completed`.
+// SAFETY: `overdue` serialises the use of the QP and the CQ, and any task may complete `completed`.
 unsafe impl Sync for LoopbackQp {}
 
 impl LoopbackQp {
@@ -141,7 +134,7 @@ impl LoopbackQp {
             cq,
             port,
             completed,
-            busy <- new_mutex!(Outstanding::No, "LoopbackQp::busy"),
+            overdue <- new_mutex!(false, "LoopbackQp::overdue"),
             dev: dev.get(),
         });
         let Ok(this) = memory.write_pin_init(this);
@@ -178,10 +171,10 @@ impl LoopbackQp {
     /// next work request. Returns `ETIMEDOUT` if the device does not complete the work request in
     /// [`TIMEOUT`], and immediately while an earlier work request is not completed.
     fn execute(&self, wr: &mut rdma::ib_send_wr) -> Result {
-        let mut busy = self.busy.lock();
-        if *busy == Outstanding::Yes {
+        let mut overdue = self.overdue.lock();
+        if *overdue {
             self.poll()?.ok_or(ETIMEDOUT)?;
-            *busy = Outstanding::No;
+            *overdue = false;
             self.connect()?;
         }
 
@@ -190,13 +183,12 @@ impl LoopbackQp {
         // SAFETY: By the type invariants the CQ and the context of the CQ are valid.
         to_result(unsafe { rdma::ib_req_notify_cq(self.cq, next) })?;
         let mut bad = ptr::null();
-        // INVARIANT: This task holds `busy` until the completion has arrived, or sets `busy` to
-        // `Outstanding::Yes` below.
+        // INVARIANT: This task holds `overdue` until the completion has arrived, or sets it below.
         // SAFETY: By the type invariants the QP is valid. The driver copies the work request before
         // the call returns.
         to_result(unsafe { rdma::ib_post_send(self.qp, wr, &mut bad) })?;
 
-        let status = self.wait().inspect_err(|_| *busy = Outstanding::Yes)?;
+        let status = self.wait().inspect_err(|_| *overdue = true)?;
         if status == rdma::ib_wc_status_IB_WC_SUCCESS {
             return Ok(());
         }
@@ -234,7 +226,7 @@ impl LoopbackQp {
     }
 
     /// Returns the status of the completed work request, or `None` if the work request is still
-    /// outstanding. The caller holds `busy`.
+    /// outstanding. The caller holds `overdue`.
     fn poll(&self) -> Result<Option<rdma::ib_wc_status>> {
         let mut wc: rdma::ib_wc = pin_init::zeroed();
         // SAFETY: By the type invariants the CQ is valid. Only this task polls the CQ, and `wc` is
