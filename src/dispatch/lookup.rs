@@ -29,7 +29,10 @@ use crate::{
             Part,
             Seam, //
         },
-        rdma::Device, //
+        rdma::{
+            Device,
+            Name, //
+        }, //
     },
     policy::named,
     pr_warn_limited,
@@ -74,6 +77,10 @@ impl<'a> ClientLookup<'a> {
         }
     }
 
+    fn device_name(&self) -> Option<Name> {
+        self.device.map(Device::name)
+    }
+
     /// Records and logs why `client`, which claims the range, has not served the range. Returns the error
     /// that ends the lookup, or `Ok` if the next client is to be asked. Context: may sleep.
     pub(super) fn reject(&mut self, client: &Client, error: RegError) -> Result {
@@ -114,7 +121,7 @@ impl<'a> ClientLookup<'a> {
         admits: impl Fn(&Client) -> bool,
     ) -> Result<Option<Export>> {
         let only = self.device.and_then(Device::dma_device);
-        let device = self.device.map(Device::name);
+        let device = self.device_name();
         for client in self.clients.iter().filter(|client| admits(client)) {
             let Some(acquired) = Acquired::ask(client, self.range, None) else {
                 continue;
@@ -171,10 +178,7 @@ impl<'a> ClientLookup<'a> {
         pr_warn_limited!(
             "client {}: cannot serve {}: {}\n",
             client.name(),
-            self.device
-                .map(Device::name)
-                .as_deref()
-                .unwrap_or("an importer"),
+            self.device_name().as_deref().unwrap_or("an importer"),
             cause
         );
     }
@@ -194,7 +198,7 @@ impl<'a> ClientLookup<'a> {
     ) {
         rejections::record(rejections::Rejection {
             range: self.range,
-            device: self.device.map(Device::name).as_deref(),
+            device: self.device_name().as_deref(),
             client: client.map(Client::name),
             error,
             cause,
@@ -217,10 +221,7 @@ impl<'a> ClientLookup<'a> {
         pr_warn_limited!(
             "{}: {} of {} bytes are of the dma-buf {}, then comes {}: register them one by one, or have \
              the exporter make one dma-buf\n",
-            self.device
-                .map(Device::name)
-                .as_deref()
-                .unwrap_or("an importer"),
+            self.device_name().as_deref().unwrap_or("an importer"),
             seam.at - self.untagged().addr(),
             self.range.len(),
             rejections::Id::of(seam.before.as_ref()),
@@ -283,10 +284,7 @@ impl<'a> ClientLookup<'a> {
         self.record(None, Some(e), cause);
         pr_warn_limited!(
             "{}: cannot import {} bytes of a dma-buf of {}: {:?} ({})\n",
-            self.device
-                .map(Device::name)
-                .as_deref()
-                .unwrap_or("an importer"),
+            self.device_name().as_deref().unwrap_or("an importer"),
             self.range.len(),
             part.buffer.exporter(),
             e,
