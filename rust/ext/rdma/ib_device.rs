@@ -148,16 +148,18 @@ impl Device {
         name.ok().and_then(|n| n.to_str().ok()).unwrap_or("?")
     }
 
+    fn attributes(&self) -> &rdma::ib_device_attr {
+        // SAFETY: By the type invariants the device is registered, and the attributes are set before the
+        // registration.
+        unsafe { &(*self.as_raw()).attrs }
+    }
+
     /// Returns whether the driver can create MRs on dma-bufs.
     pub fn has_dma_buf(&self) -> bool {
-        // SAFETY: By the type invariants the device is registered, and the fields are set before
-        // the registration.
-        let (imports, odp) = unsafe {
-            (
-                (*self.as_raw()).ops.reg_user_mr_dmabuf.is_some(),
-                (*self.as_raw()).attrs.odp_caps.general_caps,
-            )
-        };
+        // SAFETY: By the type invariants the device is registered, and the field is set before the
+        // registration.
+        let imports = unsafe { (*self.as_raw()).ops.reg_user_mr_dmabuf }.is_some();
+        let odp = self.attributes().odp_caps.general_caps;
         let has_odp = odp & u64::from(rdma::ib_odp_general_cap_bits_IB_ODP_SUPPORT) != 0;
         imports && (has_odp || !self.quirks().dma_buf_needs_odp)
     }
@@ -166,18 +168,17 @@ impl Device {
     pub fn has_fast_reg(&self) -> bool {
         // CAST: The flag is a bit of a 64-bit word.
         let flag = rdma::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64;
-        // SAFETY: By the type invariants the device is registered, and the fields are set before
-        // the registration.
-        let (flags, ops) = unsafe {
-            (
-                (*self.as_raw()).attrs.device_cap_flags,
-                &(*self.as_raw()).ops,
-            )
+        let flags = self.attributes().device_cap_flags;
+        // SAFETY: By the type invariants the device is registered, and the fields are set before the
+        // registration.
+        let (alloc, map) = unsafe {
+            let ops = &raw const (*self.as_raw()).ops;
+            ((*ops).alloc_mr, (*ops).map_mr_sg)
         };
         // SAFETY: By the type invariants the device is registered, and the field is set before the
         // registration.
         let kernel_verbs = unsafe { (*self.as_raw()).kverbs_provider() } != 0;
-        kernel_verbs && flags & flag != 0 && ops.alloc_mr.is_some() && ops.map_mr_sg.is_some()
+        kernel_verbs && flags & flag != 0 && alloc.is_some() && map.is_some()
     }
 
     /// Returns the limits of MRs that are registered by work request.
@@ -185,9 +186,7 @@ impl Device {
     /// Drivers whose limits are not known were found to take larger pages, longer lists or more bytes
     /// than the device can describe, without an error. Their limits are those that all devices have.
     pub fn fast_reg_limits(&self) -> FastRegLimits {
-        // SAFETY: By the type invariants the device is registered, and the field is set before the
-        // registration.
-        let reported = unsafe { (*self.as_raw()).attrs.max_fast_reg_page_list_len };
+        let reported = self.attributes().max_fast_reg_page_list_len;
         self.quirks().fast_reg.unwrap_or(FastRegLimits {
             pages: reported.min(512),
             page_size: PAGE_SIZE as u64,
@@ -197,9 +196,7 @@ impl Device {
 
     /// Returns the page sizes that MRs of the device can have, one bit for each size.
     pub fn page_sizes(&self) -> u64 {
-        // SAFETY: By the type invariants the device is registered, and the field is set before the
-        // registration.
-        unsafe { (*self.as_raw()).attrs.page_size_cap }
+        self.attributes().page_size_cap
     }
 
     /// Returns the length in bytes of the longest scatterlist entry that the device takes.
