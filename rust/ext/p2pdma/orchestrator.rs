@@ -12,7 +12,6 @@ use crate::shared::{
     },
     prelude::*, //
 };
-use core::fmt;
 use kernel::{
     bindings,
     device,
@@ -47,12 +46,6 @@ impl Obstacle {
             Self::HostBridge => "no bridge is above both, and the host bridge is not known to route peer-to-peer traffic",
             Self::Redirected => "a bridge above both redirects to the host bridge (ACS), which is not known to route peer-to-peer traffic",
         }
-    }
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
