@@ -155,24 +155,3 @@ pub(crate) fn print(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let heading = "seconds ago\tpid\tprocess\taddress\tlength\tdevice\tclient\terror\tcause";
     LOG.print(f, heading, Entry::print)
 }
-
-#[kunit_tests(peer_mem_rejections)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_has_the_names() -> Result {
-        let entry = Entry::new(Rejection {
-            range: VaRange::new(0x1000, 1).ok_or(EINVAL)?,
-            device: Some("mlx5_0"),
-            client: None,
-            error: Some(EFAULT),
-            cause: "test",
-            seam: None,
-        });
-        assert_eq!(entry.device.as_str(), "mlx5_0");
-        assert_eq!(entry.client.as_str(), "-");
-        assert!(entry.comm == Comm::current());
-        Ok(())
-    }
-}
