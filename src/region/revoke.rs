@@ -320,9 +320,7 @@ impl Region {
             }
         }
     }
-}
 
-impl Region {
     /// Notes that a driver has detached, for [`Self::end_if_detached`].
     pub(super) fn note_detached(&self) {
         // The lock of the state orders the addition before the read by a task that has the
