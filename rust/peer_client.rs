@@ -84,7 +84,6 @@ pub trait Client: Sized + 'static {
     /// State that all callbacks share.
     type Data: Send + Sync + 'static;
 
-    /// A claimed range.
     type Region: Send + Sync;
 
     /// Pinned pages of a region. Dropped in any task, when no device accesses the pages any more.
@@ -140,7 +139,6 @@ impl VaRange {
         (len > 0).then_some(Self { addr, len })
     }
 
-    /// Returns the address of the first byte.
     pub fn addr(self) -> usize {
         self.addr
     }
@@ -163,7 +161,6 @@ pub struct Slot<T: Client> {
 }
 
 impl<T: Client> Slot<T> {
-    /// Creates an empty slot.
     pub const fn new() -> Self {
         // INVARIANT: The pointer is null, and no client is registered with a new slot.
         Self {
@@ -179,7 +176,6 @@ impl<T: Client> Slot<T> {
 /// `slot` must return the same slot on every call.
 #[diagnostic::on_unimplemented(note = "declare a slot: `peer_client_slot!({Self});`")]
 pub unsafe trait Slotted: Client {
-    /// Returns the slot of this client.
     fn slot() -> &'static Slot<Self>;
 }
 
@@ -197,7 +193,6 @@ macro_rules! peer_client_slot {
     };
 }
 
-/// The data that the callbacks of a client use.
 struct SlotData<T: Client> {
     /// Shared with the tickets of all regions.
     link: Arc<Link>,

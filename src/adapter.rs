@@ -31,7 +31,6 @@ pub(crate) struct Adapter {
     /// The MRs that the core has made, by local key.
     pub(crate) mrs: Arc<MrIndex>,
     pub(crate) imports: Imports,
-    /// The hints for the device's user contexts.
     #[pin]
     pub(crate) hints: Hints,
 }

@@ -68,7 +68,6 @@ use kernel::alloc::AllocError;
 
 /// Why a backend made no MR.
 pub(crate) enum RegError {
-    /// The registration fails with this error.
     Error(Error),
     /// The client could not pin the claimed range; the next client may claim the range.
     NotPinned(Error),
@@ -115,7 +114,6 @@ impl From<AllocError> for RegError {
 
 /// The backend of one device.
 pub(crate) enum Backend {
-    /// The driver imports a dma-buf.
     DmaBuf(DmaBuf),
     /// A work request registers the pages.
     FastReg(Arc<FastReg>),
@@ -128,7 +126,6 @@ fn parameter() -> &'static str {
     params::string(c"backend")
 }
 
-/// Returns the administrator's choice for a device.
 fn choice(dev: &Device) -> Result<Choice> {
     let name = dev.name();
     let dma = dev.dma_device();
@@ -173,7 +170,6 @@ impl Backend {
         choice(dev) != Ok(Choice::None)
     }
 
-    /// Returns the name for logs and debugfs.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::DmaBuf(_) => "dma-buf",

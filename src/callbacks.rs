@@ -56,7 +56,6 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// Returns the direction of an MR with the access flags `access`.
     pub(crate) fn of(access: Access) -> Self {
         if access.is_writable() {
             Self::Write

@@ -75,7 +75,6 @@ pub(crate) trait Revocable: Send + Sync {
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
-/// How the memory of a client must be handled.
 #[derive(Clone, Copy)]
 pub(crate) struct ClientFlags {
     /// The memory must be revocable: the client is asked only for devices that can be fenced.
@@ -119,7 +118,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Creates a client that is not registered yet.
     pub(crate) fn new(
         name: CString,
         callbacks: Callbacks,
@@ -158,7 +156,6 @@ impl Client {
         &self.callbacks
     }
 
-    /// Returns how the memory of the client must be handled.
     pub(crate) fn flags(&self) -> ClientFlags {
         self.flags
     }
@@ -179,7 +176,6 @@ impl Client {
         Some(ClientRef(self.clone()))
     }
 
-    /// Returns whether the client is being unregistered.
     pub(crate) fn is_closed(&self) -> bool {
         self.inflight.lock().closed
     }

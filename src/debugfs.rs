@@ -26,7 +26,6 @@ use kernel::debugfs::{
     File, //
 };
 
-/// The directory.
 #[pin_data]
 pub(crate) struct DebugfsDir {
     // Removed in this order.

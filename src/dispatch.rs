@@ -73,7 +73,6 @@ struct DriverTurn<'a, T> {
 }
 
 impl<'a, T> DriverTurn<'a, T> {
-    /// Creates the turn of a driver that has not been called.
     fn new(call: &'a dyn Fn() -> Result<T>) -> Self {
         Self { call, error: None }
     }

@@ -29,7 +29,6 @@ const IOCTL: u32 = 1;
 
 /// Values of `op` in a [`Request`].
 mod op {
-    /// Name a range.
     pub(super) const ADD: u32 = 0;
     /// Remove a reference of the name around `base`.
     pub(super) const REMOVE_ADDR: u32 = 1;

@@ -51,7 +51,6 @@ use crate::{
     }, //
 };
 
-/// The MRs on dma-bufs of one device.
 #[derive(Clone)]
 pub(crate) struct Imports {
     /// All MRs that the core has made on the device.
@@ -118,7 +117,6 @@ impl Imports {
     }
 }
 
-/// An MR on a part of a dma-buf.
 struct Imported {
     origin: Origin,
     device: Name,

@@ -83,7 +83,6 @@ mod tests {
 
     const P: u64 = PAGE_SIZE as u64;
 
-    /// Returns valid arguments for a range.
     fn arg(addr: u64, length: u64) -> ib_peer_mem_export {
         ib_peer_mem_export {
             version: uapi::IB_PEER_MEM_EXPORT_VERSION,

@@ -121,12 +121,10 @@ impl Deadline {
         })
     }
 
-    /// Returns the time to wait for fences of dma-bufs.
     pub(crate) fn fences(&self) -> &FenceBudget {
         &self.fences
     }
 
-    /// Returns whether the device has let a fence time out.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.unanswered.get()
     }

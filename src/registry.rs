@@ -54,7 +54,6 @@ struct Entry {
     module: ThisModuleRef,
 }
 
-/// The state behind registration and unregistration.
 #[pin_data]
 pub(crate) struct Registry {
     /// Serializes changes of the list. Held across sysfs calls, not across callbacks or while

@@ -29,7 +29,6 @@ pub struct Tickets {
     empty: CondVar,
 }
 
-/// The data that `Tickets::state` protects.
 struct State {
     /// `add` fails.
     closed: bool,
@@ -38,11 +37,9 @@ struct State {
     guards: usize,
     /// By the key of the guard. Does not shrink, so that most additions need no memory.
     places: KVVec<Place>,
-    /// The first free place.
     free: Option<usize>,
 }
 
-/// A place for the ticket of a guard.
 enum Place {
     Ticket(Ticket),
     /// The ticket of the guard is being invalidated.
@@ -192,9 +189,7 @@ mod tests {
         /// The guards of live regions, as the core holds them in the client's `Memory`.
         #[pin]
         live: Mutex<KVec<(u64, TicketGuard)>>,
-        /// Runs in each invalidation.
         on_invalidate: fn(&FakeCore, u64),
-        /// The list under test.
         tickets: Arc<Tickets>,
     }
 
@@ -225,13 +220,11 @@ mod tests {
             Tickets::add(&self.tickets, self.ticket(core_context)?)
         }
 
-        /// Registers region `core_context`.
         fn register(&self, core_context: u64) -> Result {
             let guard = self.add(core_context)?;
             Ok(self.live.lock().push((core_context, guard), GFP_KERNEL)?)
         }
 
-        /// Drops the memory of region `core_context`.
         fn put(&self, core_context: u64) {
             let mut live = self.live.lock();
             let i = live.iter().position(|(region, _)| *region == core_context);

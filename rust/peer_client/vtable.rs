@@ -99,7 +99,6 @@ impl<T: Slotted> VTable<T> {
             .map_err(|e| *e)
     }
 
-    /// `peer_memory_client::acquire`.
     unsafe extern "C" fn acquire(
         addr: c_ulong,
         size: usize,
@@ -129,7 +128,6 @@ impl<T: Slotted> VTable<T> {
         })
     }
 
-    /// `peer_memory_client::get_pages`.
     unsafe extern "C" fn get_pages(
         addr: c_ulong,
         size: usize,
@@ -155,7 +153,6 @@ impl<T: Slotted> VTable<T> {
         })
     }
 
-    /// `peer_memory_client::dma_map`.
     unsafe extern "C" fn dma_map(
         sg: *mut bindings::sg_table,
         context: *mut c_void,
@@ -186,7 +183,6 @@ impl<T: Slotted> VTable<T> {
         ret
     }
 
-    /// `peer_memory_client::dma_unmap`.
     unsafe extern "C" fn dma_unmap(
         sg: *mut bindings::sg_table,
         context: *mut c_void,
@@ -202,7 +198,6 @@ impl<T: Slotted> VTable<T> {
         })
     }
 
-    /// `peer_memory_client::put_pages`.
     unsafe extern "C" fn put_pages(sg: *mut bindings::sg_table, context: *mut c_void) {
         // SAFETY: By the safety requirements; this is the only call in this callback.
         let region = unsafe { Self::region(context) };
@@ -212,7 +207,6 @@ impl<T: Slotted> VTable<T> {
         unsafe { *sg = bindings::sg_table::default() };
     }
 
-    /// `peer_memory_client::release`.
     unsafe extern "C" fn release(context: *mut c_void) {
         // SAFETY: By the safety requirements `acquire` stored `context`, a pointer from
         // `into_foreign`, and this is the only release, after the last use.
@@ -239,7 +233,6 @@ impl<T: Slotted> VTable<T> {
     }
 }
 
-/// Returns `bit` if `set`, otherwise 0.
 const fn flag(set: bool, bit: u32) -> u32 {
     if set {
         bit

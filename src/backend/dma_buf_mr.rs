@@ -45,11 +45,9 @@ use crate::{
     prelude::*, //
 };
 
-/// Why a client is skipped on a driver that pins.
 const PINS: &str = "the client requires invalidation, and the driver pins dma-bufs (no revoke); \
                     use a client that does not invalidate";
 
-/// Why a client is skipped on a driver that takes no peer-to-peer memory.
 const NOT_PEER2PEER: &str =
     "the memory has no struct pages, and the driver does not import peer-to-peer memory";
 
@@ -60,10 +58,8 @@ mod revokes {
     pub(super) const NO: u32 = 2;
 }
 
-/// The backend of one device.
 pub(crate) struct DmaBuf {
     dev: ARef<Device>,
-    /// The dma-bufs that the driver imports.
     pool: Pool,
     /// One of [`revokes`].
     revokes: Atomic<u32>,

@@ -28,7 +28,6 @@ pub(crate) type TrustOf = fn(&device::Device) -> Option<Option<Arc<Trust>>>;
 /// An importing device, and what was known when last asked.
 type Known = (ARef<device::Device>, TrustOf, Arc<Trust>);
 
-/// What is known of the importing device.
 #[pin_data]
 pub(crate) struct Importer {
     /// `None` before the first import, and for a device that belongs to no adapter.
@@ -78,7 +77,6 @@ pub(crate) struct Exported {
 }
 
 impl Exported {
-    /// Creates the access of the importers of an export.
     pub(crate) fn new(revoker: Revoker, importer: Arc<Importer>) -> Self {
         Self {
             revoker,

@@ -47,10 +47,8 @@ use crate::{
     prelude::*, //
 };
 
-/// Why a client is skipped on software RDMA.
 const NO_STRUCT_PAGES: &str = "the memory has no struct pages, and software RDMA has no DMA device";
 
-/// Why software RDMA does not get the memory.
 const NOT_COPYABLE: &str =
     "software RDMA copies by the CPU, and on this architecture the kernel maps \
                             PCI memory for aligned accesses only; use an RDMA adapter";
@@ -72,7 +70,6 @@ const fn can_fence(is_software: bool, spin_locks_sleep: bool) -> bool {
     !(is_software && spin_locks_sleep)
 }
 
-/// The backend of one device.
 #[pin_data]
 pub(crate) struct FastReg {
     dev: ARef<Device>,
@@ -226,7 +223,6 @@ impl Drop for LinkRef {
 pub(crate) struct FastRegMr {
     key: FastRegKey,
     link: LinkRef,
-    /// The key is invalidated.
     stopped: bool,
 }
 

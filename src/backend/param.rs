@@ -15,11 +15,8 @@ pub(crate) enum Choice {
     /// A dma-buf if the driver imports dma-bufs, fast registration for rdma_rxe, else the hook on
     /// `ib_umem_get_desc()`.
     Auto,
-    /// A dma-buf that the driver imports.
     DmaBuf,
-    /// The hook on `ib_umem_get_desc()`.
     Umem,
-    /// A registration by work request.
     FastReg,
     /// The device is not served.
     None,

@@ -28,7 +28,6 @@ use kernel::device;
 pub(crate) struct Trust {
     name: Name,
     dma: ARef<device::Device>,
-    /// The driver has reported a fatal error.
     fatal: Atomic<bool>,
     removed: Atomic<bool>,
     probe: Option<ReturnProbe>,
@@ -106,7 +105,6 @@ pub(super) struct Watch<'a> {
     errors: Option<return_probe::Watch<'a>>,
 }
 
-/// The revocation of one import.
 #[derive(Default)]
 pub(super) struct Revocation {
     /// The error of the driver's invalidation, which cannot be repeated.

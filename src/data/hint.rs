@@ -21,7 +21,6 @@ pub(crate) struct Hint {
     pub(crate) private_data: usize,
 }
 
-/// The hints of one device.
 #[pin_data]
 pub(crate) struct Hints {
     /// Number of hints; lets the fast path skip the lock.
@@ -49,7 +48,6 @@ impl Hints {
         Ok(())
     }
 
-    /// Removes the hint of a context, if any.
     pub(crate) fn clear(&self, ucontext: UcontextId) {
         let old = self.tree.lock().remove_node(&ucontext);
         if old.is_some() {

@@ -67,7 +67,6 @@ impl<T: ?Sized> Map<T> {
         self.entries.lock().get(&key).cloned()
     }
 
-    /// Returns whether there is an entry under `key`.
     pub(crate) fn contains(&self, key: u32) -> bool {
         self.entries.lock().get(&key).is_some()
     }
@@ -154,7 +153,6 @@ impl<T: ?Sized> Index<T> {
 mod tests {
     use super::*;
 
-    /// Creates an index with `entries`.
     fn index(entries: &[(u32, u64)]) -> Result<Arc<Index<u64>>> {
         let index = Index::new()?;
         for &(key, value) in entries {

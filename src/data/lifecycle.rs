@@ -39,15 +39,20 @@ use kernel::sync::lock::{
 /// The states of a region with resources `R`. Torn down resources stay until `release`.
 enum State<R> {
     /// The registering task is at work. `wanted`: a revoker waits.
-    Registering { wanted: bool },
+    Registering {
+        wanted: bool,
+    },
     /// The adapter may access the memory.
     Live(R),
     /// The deregistering task has called the driver. `wanted`: a revoker waits.
-    Closing { wanted: bool },
-    /// Handed to the waiting revoker.
+    Closing {
+        wanted: bool,
+    },
     Handed(Taken<R>),
     /// A revoker is at work. `fenced`: the adapter cannot access the memory.
-    Revoking { fenced: bool },
+    Revoking {
+        fenced: bool,
+    },
     /// Revoked. The user still has the MR. Has what is left for `release`.
     Revoked(Option<R>),
     /// The deregistering task, or the task whose registration failed, tears down.
@@ -133,7 +138,6 @@ impl<R: Send + Unpin> Lifecycle<R> {
         }
     }
 
-    /// Sets the state and wakes the tasks that wait.
     fn set(&self, new: State<R>) {
         let mut inner = self.inner.lock();
         inner.state = new;

@@ -37,12 +37,10 @@ impl VaRange {
         end <= kernel && end.checked_add(CLIENT_PAGE - 1).is_some()
     }
 
-    /// Returns the first address.
     pub(crate) fn addr(self) -> usize {
         self.addr
     }
 
-    /// Returns the length in bytes.
     pub(crate) fn len(self) -> usize {
         self.len
     }

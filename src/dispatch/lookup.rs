@@ -57,7 +57,6 @@ const WITHOUT_ACCESS: &str =
 pub(super) struct ClientLookup<'a> {
     pub(super) clients: &'a [Arc<Client>],
     pub(super) range: VaRange,
-    /// The device that the memory is for, if known.
     device: Option<&'a Device>,
     /// The error of the first client that claimed the range but could not pin it.
     pub(super) unpinned: Option<Error>,

@@ -42,10 +42,8 @@ pub(super) fn name(arg: usize) -> Result<isize> {
     Ok(0)
 }
 
-/// The names to remove.
 #[derive(PartialEq, Eq, Debug)]
 enum Which {
-    /// The names in a range.
     In(VaRange),
     /// The names of the dma-buf behind a descriptor.
     Of(i32),
@@ -95,7 +93,6 @@ pub(super) fn query(arg: usize) -> Result<isize> {
 mod tests {
     use super::*;
 
-    /// Returns valid arguments for a range.
     fn arg(addr: u64, length: u64) -> ib_peer_mem_name {
         ib_peer_mem_name {
             version: uapi::IB_PEER_MEM_NAME_VERSION,

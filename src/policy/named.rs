@@ -46,7 +46,6 @@ use ranges::{
     Target, //
 };
 
-/// The names of one address space.
 #[pin_data]
 pub(crate) struct Names {
     /// A leaf lock, held for a look-up or a change. Names are dropped without the lock.
@@ -137,7 +136,6 @@ pub(crate) fn may_exist() -> bool {
     DISPATCH.may_be_wanted()
 }
 
-/// Returns the names of the calling process's address space.
 fn names() -> Option<Arc<Names>> {
     if !may_exist() {
         return None;

@@ -55,7 +55,6 @@ impl Origin {
     }
 }
 
-/// What a row describes.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// An MR on memory of a client, or a region whose MR does not exist yet or any more.
@@ -79,7 +78,6 @@ impl Kind {
     }
 }
 
-/// The facts of one MR or export.
 pub(crate) struct Row<'a> {
     pub(crate) origin: &'a Origin,
     pub(crate) kind: Kind,
@@ -89,7 +87,6 @@ pub(crate) struct Row<'a> {
     pub(crate) device: Option<Name>,
     pub(crate) lkey: Option<u32>,
     pub(crate) range: VaRange,
-    /// The state, in a word.
     pub(crate) state: &'static str,
 }
 

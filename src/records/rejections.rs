@@ -32,7 +32,6 @@ use crate::{
 /// while debugfs prints the rejections.
 pub(crate) static LOG: Log<Entry> = Log::new();
 
-/// The facts of a rejection.
 pub(crate) struct Rejection<'a> {
     /// The memory, in the calling process.
     pub(crate) range: VaRange,
@@ -42,7 +41,6 @@ pub(crate) struct Rejection<'a> {
     pub(crate) client: Option<&'a str>,
     /// The error that the caller gets, unless another client serves the memory.
     pub(crate) error: Option<Error>,
-    /// The cause, in words.
     pub(crate) cause: &'static str,
     /// Where the memory ceases to be a part of one dma-buf, if that is the cause.
     pub(crate) seam: Option<&'a Seam<Buffer>>,

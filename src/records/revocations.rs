@@ -24,7 +24,6 @@ const TOGETHER: Delta = Delta::from_secs(1);
 /// added, and while debugfs prints the entries.
 pub(crate) static LOG: Log<Entry> = Log::new();
 
-/// The facts of a revocation of one region.
 pub(crate) struct Revocation<'a> {
     /// Who has registered the memory.
     pub(crate) origin: &'a Origin,
@@ -33,13 +32,11 @@ pub(crate) struct Revocation<'a> {
     pub(crate) bytes: u64,
     /// How long the fence has taken.
     pub(crate) took: Delta,
-    /// The cause, in words.
     pub(crate) cause: &'static str,
 }
 
 /// Revocations of regions of one process, client, device and cause, at one time.
 pub(crate) struct Entry {
-    /// The time of the last revocation.
     time: Instant<Monotonic>,
     origin: Origin,
     client: Name,

@@ -17,7 +17,6 @@ use kernel::fmt::Write;
 #[macro_use]
 mod list;
 
-/// Defines the counters of the list.
 macro_rules! define {
     ($($name:ident => $file:literal,)*) => {
         /// The counters of a client. Counters only grow.
@@ -98,7 +97,6 @@ impl Stats {
         self.get(all).saturating_sub(gone)
     }
 
-    /// Counts a call of the invalidate callback.
     pub(crate) fn count_invalidation(&self) {
         self.add(Counter::FreeCallbacks, 1);
     }

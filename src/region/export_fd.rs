@@ -63,7 +63,6 @@ pub(crate) enum Importers {
     Only(ARef<Device>),
 }
 
-/// The memory behind the dma-buf of an exported region.
 struct ExportedMemory {
     region: Arc<Region>,
     importers: Importers,

@@ -65,7 +65,6 @@ use crate::{
     }, //
 };
 
-/// The identity of an MR.
 struct Identity {
     lkey: u32,
     id: usize,
@@ -253,7 +252,6 @@ impl Region {
         Ok(mr)
     }
 
-    /// Logs an import that the driver has failed to undo.
     fn log_left(&self, req: &Request<'_>, failed: &Failed) {
         if let (RegError::Error(e), Some(_)) = (&failed.error, &failed.left) {
             pr_warn_limited!(
@@ -318,7 +316,6 @@ impl Region {
         Some(f(place))
     }
 
-    /// Returns whether the user still has an MR on the region.
     pub(super) fn has_mrs(&self) -> bool {
         let mrs = self.mrs.lock();
         mrs.iter().flat_map(|mrs| &mrs.mrs).any(Option::is_some)
@@ -402,7 +399,6 @@ impl Region {
         }
     }
 
-    /// Returns the name of the device, if the region has one.
     pub(super) fn device_name(&self) -> Option<Name> {
         self.mrs.lock().as_ref().map(|mrs| mrs.dev.name())
     }

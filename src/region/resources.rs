@@ -73,7 +73,6 @@ impl Resources {
         self._counted = None;
     }
 
-    /// Returns whether there may be another access.
     pub(super) fn has_room(&self) -> bool {
         self.attached.iter().any(Option::is_none)
     }

@@ -57,7 +57,6 @@ enum Cause<'a> {
 }
 
 impl Cause<'_> {
-    /// Returns the words of the list of revocations.
     fn words(&self) -> &'static str {
         match self {
             Self::Invalidation => "the client has invalidated the memory",
@@ -67,10 +66,8 @@ impl Cause<'_> {
     }
 }
 
-/// The result of a revocation.
 #[derive(PartialEq, Eq)]
 enum Revoked {
-    /// The region is torn down.
     TornDown,
     /// The region ends when the driver deregisters the MR, or the client ends it.
     Deferred,

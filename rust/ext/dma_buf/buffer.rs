@@ -73,13 +73,11 @@ impl Buffer {
         unsafe { (*self.0.as_ptr()).private_data.cast() }
     }
 
-    /// Returns the size of the dma-buf in bytes.
     pub fn size(&self) -> usize {
         // SAFETY: The dma-buf is valid as long as the file. The size does not change.
         unsafe { (*self.as_raw()).size }
     }
 
-    /// Returns the name of the exporter.
     pub fn exporter(&self) -> &str {
         // SAFETY: The dma-buf is valid as long as the file, and pins the module of the exporter.
         let name = unsafe { CStr::from_char_ptr((*self.as_raw()).exp_name) };
@@ -92,17 +90,14 @@ impl Buffer {
         unsafe { helpers::ext_file_inode_number(self.0.as_ptr()) }
     }
 
-    /// Returns whether the file is open for reading.
     pub fn is_readable(&self) -> bool {
         self.0.flags() & bindings::O_ACCMODE != bindings::O_WRONLY
     }
 
-    /// Returns whether the file is open for writing.
     pub fn is_writable(&self) -> bool {
         self.0.flags() & bindings::O_ACCMODE != bindings::O_RDONLY
     }
 
-    /// Returns whether this module has exported the dma-buf.
     pub fn is_of_this_module(&self) -> bool {
         // SAFETY: The dma-buf is valid as long as the file. The field does not change.
         let owner = unsafe { (*self.as_raw()).owner };

@@ -70,7 +70,6 @@ fn count(attachment: &Attachment, by: isize) {
 enum Phase {
     /// No importer has attached yet.
     Fresh,
-    /// The memory is being mapped for the first importer.
     Mapping,
     /// One device has importers attached.
     Mapped {
@@ -276,18 +275,15 @@ impl Export {
         Ok((Self(buf), Revoker(shared)))
     }
 
-    /// Returns the dma-buf.
     pub fn buffer(&self) -> Buffer {
         Buffer::of(&self.0)
     }
 
-    /// Returns the file of the dma-buf, for a file descriptor.
     pub fn file(&self) -> ARef<File> {
         self.0.file().into()
     }
 }
 
-/// Handle to revoke the memory of an [`Export`].
 pub struct Revoker(Arc<Shared>);
 
 impl Revoker {

@@ -107,14 +107,12 @@ impl Buf {
         self.0.as_ptr()
     }
 
-    /// Returns the file of the dma-buf, for a file descriptor.
     pub(super) fn file(&self) -> &File {
         // SAFETY: By the type invariants the dma-buf is valid, and the file is valid as long as the
         // dma-buf.
         unsafe { File::from_raw_file((*self.as_raw()).file) }
     }
 
-    /// Returns whether all fences of the reservation object are signalled.
     pub(super) fn is_idle(&self) -> bool {
         // SAFETY: By the type invariants the dma-buf is valid, and the reservation object lives as
         // long as the dma-buf.

@@ -24,11 +24,9 @@ use kernel::{
 /// A part of a dma-buf.
 #[derive(Clone)]
 pub struct Part {
-    /// The dma-buf.
     pub buffer: Buffer,
     /// Where the part begins, in bytes. The part ends within the dma-buf.
     pub offset: u64,
-    /// Whether the process may write to the part.
     pub writable: bool,
 }
 
@@ -46,7 +44,6 @@ impl Part {
 /// (`None`) begins or ends.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Seam<B> {
-    /// The address.
     pub at: usize,
     /// The dma-buf of the range below the address.
     pub before: Option<B>,

@@ -55,19 +55,15 @@ const SIZE: usize = 1 << 57;
 /// Maximum number of shared dma-bufs of a device.
 const MOST: u32 = 64;
 
-/// The importer of an [`Import`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Importer {
-    /// No importer has attached.
     None,
     /// The attachment of an importer was rejected.
     Rejected(Mismatch),
-    /// The importer is attached.
     Attached {
         /// Whether the importer unmaps in `invalidate_mappings`.
         revocable: bool,
     },
-    /// The importer has detached.
     Gone,
 }
 
@@ -334,7 +330,6 @@ pub struct Import {
 }
 
 impl Import {
-    /// Returns the state of the importer.
     pub fn importer(&self) -> Importer {
         self.mapping.state.lock().importer
     }

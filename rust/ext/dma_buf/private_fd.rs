@@ -65,7 +65,6 @@ fn with_current<R>(f: impl FnOnce(&Pending) -> R) -> Option<R> {
     Some(f(unsafe { pending.cast::<Pending>().as_ref() }))
 }
 
-/// Sets whether the hook on `dma_buf_get()` is placed.
 pub(in super::super) fn set_hooked(hooked: bool) {
     HOOKED.store(hooked, Release);
 }

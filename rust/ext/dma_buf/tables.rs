@@ -14,7 +14,6 @@ struct State {
     closed: bool,
     /// The memory is revoked. Implies that no table may be mapped any more.
     revoked: bool,
-    /// Number of mapped tables.
     mapped: u32,
     /// A table was mapped since the last wait for fences and importers. If not, no importer has
     /// accessed the memory, and no fence stands for an access.

@@ -32,7 +32,6 @@ const BLOCK: usize = (64 << 20) / PAGE_SIZE;
 /// Free space of a provider, in bytes.
 #[derive(Clone, Copy)]
 pub struct FreeSpace {
-    /// All free bytes.
     pub free: u64,
     /// Size of the largest contiguous free block.
     pub largest: u64,
@@ -74,7 +73,6 @@ pub(super) fn phys_of(frame: usize) -> u64 {
     (frame * PAGE_SIZE) as u64
 }
 
-/// Returns the page frame number of a physical address.
 fn frame_of(phys: u64) -> usize {
     // CAST: `usize` has 64 bits on architectures with P2PDMA.
     phys as usize / PAGE_SIZE

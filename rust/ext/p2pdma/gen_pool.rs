@@ -71,12 +71,10 @@ impl GenPool {
         }
     }
 
-    /// Returns the numbers of the pool.
     pub fn range(&self) -> &Range<usize> {
         &self.range
     }
 
-    /// Returns how many numbers are free.
     pub fn available(&self) -> usize {
         // SAFETY: By the type invariants the pool is valid.
         unsafe { helpers::ext_gen_pool_avail(self.raw.as_ptr()) }

@@ -56,7 +56,6 @@ impl MmioTable {
         })
     }
 
-    /// Returns the table.
     pub fn table(&self) -> &Table<Owned> {
         &self.table
     }

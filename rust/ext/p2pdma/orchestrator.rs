@@ -39,7 +39,6 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// Returns a description for log lines.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotPci => "it is not a PCI device",

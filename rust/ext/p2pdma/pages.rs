@@ -197,7 +197,6 @@ pub struct PageRefs {
 }
 
 impl PageRefs {
-    /// Creates an object without pages.
     pub fn new() -> Self {
         // INVARIANT: There are no pages.
         Self {

@@ -69,7 +69,6 @@ impl Quota {
         })
     }
 
-    /// Returns the bytes of `uid`.
     #[cfg(ext_tests)]
     fn used(&self, uid: u32) -> u64 {
         self.users.lock().get(&uid).copied().unwrap_or(0)

@@ -109,12 +109,10 @@ impl FastMr {
         Ok(())
     }
 
-    /// Returns the keys of the MR, for work requests.
     pub fn key(&self) -> FastRegKey {
         FastRegKey { mr: self.mr }
     }
 
-    /// Transfers the ownership of the MR.
     pub fn into_user(self) -> UserMr {
         UserMr(ManuallyDrop::new(self).mr)
     }

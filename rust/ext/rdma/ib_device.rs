@@ -69,7 +69,6 @@ impl Device {
         self.0.get()
     }
 
-    /// Returns a new reference.
     pub fn get(&self) -> ARef<Self> {
         self.into()
     }
@@ -95,7 +94,6 @@ impl Device {
         Name(bytes)
     }
 
-    /// Returns whether both are the same device.
     pub fn is(&self, other: &Self) -> bool {
         self.as_raw() == other.as_raw()
     }
@@ -129,7 +127,6 @@ impl Device {
             .is_some_and(|dma| unsafe { helpers::ext_dma_is_gone(as_raw(dma)) })
     }
 
-    /// Returns what is known of the driver.
     pub fn quirks(&self) -> &'static Quirks {
         // SAFETY: By the type invariants the device is registered, and the field is set before the
         // registration.

@@ -36,7 +36,6 @@ impl Pd {
         self.0.get()
     }
 
-    /// Returns the device of the PD.
     pub fn device(&self) -> &Device {
         // SAFETY: The device of a PD is set at its creation. By the safety requirements of
         // `from_raw` the device stays registered while `self` is borrowed.
@@ -103,7 +102,6 @@ impl UserMr {
         Ok(Self(NonNull::new(from_err_ptr(mr)?).ok_or(ENOMEM)?))
     }
 
-    /// Returns the MR.
     pub fn as_mr(&self) -> &Mr {
         // SAFETY: `self` owns the MR, and only the owner deregisters the MR.
         unsafe { Mr::from_raw(self.0.as_ptr()) }
@@ -145,7 +143,6 @@ impl Access {
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_WRITE
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
         | rdma::ib_access_flags_IB_ACCESS_MW_BIND;
-    /// Flags of a registration by work request.
     const FAST_REG: u32 = rdma::ib_access_flags_IB_ACCESS_LOCAL_WRITE
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_WRITE
         | rdma::ib_access_flags_IB_ACCESS_REMOTE_READ
@@ -155,17 +152,14 @@ impl Access {
         | rdma::ib_access_flags_IB_ACCESS_HUGETLB
         | rdma::ib_access_flags_IB_ZERO_BASED;
 
-    /// Returns whether an MR with these flags is writable.
     pub fn is_writable(self) -> bool {
         self.0 & Self::WRITABLE != 0
     }
 
-    /// Returns whether the MR is on-demand paged.
     pub fn is_on_demand(self) -> bool {
         self.0 & rdma::ib_access_flags_IB_ACCESS_ON_DEMAND != 0
     }
 
-    /// Returns the flags without that of on-demand paging.
     pub fn without_on_demand(self) -> Self {
         Self(self.0 & !rdma::ib_access_flags_IB_ACCESS_ON_DEMAND)
     }

@@ -115,7 +115,6 @@ impl Places<'_> {
     }
 }
 
-/// The interposed operations.
 #[derive(Clone, Copy)]
 pub(super) struct Operations {
     pub(super) reg_user_mr: rdma::ext_reg_user_mr_fn,

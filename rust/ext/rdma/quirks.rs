@@ -12,11 +12,9 @@ use kernel::prelude::*;
 /// The limits of the MRs that a driver registers by work request.
 #[derive(Clone, Copy)]
 pub struct FastRegLimits {
-    /// The most pages of an MR.
     pub pages: u32,
     /// The largest page size, in bytes.
     pub page_size: u64,
-    /// The most bytes of an MR.
     pub length: u64,
 }
 

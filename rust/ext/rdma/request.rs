@@ -49,15 +49,12 @@ impl UcontextId {
 /// that does not return during `'a`.
 #[derive(Clone)]
 pub struct Request<'a> {
-    /// Protection domain.
     pub pd: &'a Pd,
     /// Start address in the calling process.
     pub start: u64,
-    /// Length in bytes.
     pub length: u64,
     /// Address of `start` in the address space of the MR.
     pub iova: u64,
-    /// Access flags.
     pub access: Access,
     /// What is known of the memory at `start`.
     pub memory: MemoryKind,
@@ -163,13 +160,11 @@ impl<'a> Request<'a> {
 pub struct Change(pub(super) i32);
 
 impl Change {
-    /// Returns whether the address range changes.
     pub fn range(self) -> bool {
         // CAST: The flag is less than 8.
         self.0 & rdma::ib_mr_rereg_flags_IB_MR_REREG_TRANS as i32 != 0
     }
 
-    /// Returns whether the access flags change.
     pub fn access(self) -> bool {
         // CAST: The flag is less than 8.
         self.0 & rdma::ib_mr_rereg_flags_IB_MR_REREG_ACCESS as i32 != 0

@@ -109,7 +109,6 @@ struct Umem(*mut rdma::ib_umem);
 unsafe impl Send for Umem {}
 
 impl Buffer {
-    /// Creates the object of `len` bytes at the address `va` of the process.
     fn new(dev: *mut rdma::ib_device, va: u64, len: usize, access: c_int) -> Self {
         Self {
             dev,

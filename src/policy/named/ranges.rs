@@ -24,7 +24,6 @@ pub(crate) struct Target<B> {
     pub(crate) offset: u64,
 }
 
-/// A range with a name.
 #[derive(Debug)]
 pub(crate) struct Name<B> {
     pub(crate) range: VaRange,

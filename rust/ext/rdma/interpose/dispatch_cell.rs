@@ -56,7 +56,6 @@ const MASK: u32 = rdma::ext_dispatch_EXT_DISPATCH_MASK;
 const WANTED: u32 = rdma::ext_dispatch_EXT_DISPATCH_WANTED;
 
 impl DispatchCell {
-    /// Creates a cell.
     pub const fn new(dispatch: Dispatch) -> Self {
         // INVARIANT: There is no `Wanted`.
         Self {
@@ -65,7 +64,6 @@ impl DispatchCell {
         }
     }
 
-    /// Sets the value.
     pub fn set(&self, dispatch: Dispatch) {
         let mut old = self.word.load(Relaxed);
         while let Err(now) = self

@@ -49,7 +49,6 @@ use crate::shared::{
 };
 use kernel::bindings;
 
-/// A client of ib_core.
 #[repr(C)]
 pub(super) struct Client {
     pub(super) ib: rdma::ib_client,
