@@ -28,18 +28,12 @@
 //! - uverbs does not sleep between the return of `reg_user_mr` and the write of `mr->type`; see
 //!   [`FastRegKey::as_fast_reg`](super::FastRegKey::as_fast_reg).
 //!
-//! Removal from a device:
-//!
-//! 1. restore the driver's `reg_user_mr` and `rereg_user_mr`, and wait for calls in the hooks: the
-//!    hooks create no MR from here on;
-//! 2. call [`Hooks::remove`], which disassociates the MRs created by the hooks;
-//! 3. restore the driver's other functions, and wait for calls in the hooks.
-//!
-//! A task that has read a function pointer before the removal may enter the interposed function after
-//! it. It then finds no entry, or a dead `percpu_ref`, and calls the driver. The table is this module's:
-//! client ids are reused, so after unregistration `ib_get_client_data()` could return another module's
-//! data. RCU protects an entry until it has counted the call. Calls without an entry are counted for all
-//! devices together, and the removal of the module waits once for all calls to leave its code.
+//! Documentation/locking.rst has the steps of the removal from a device. A task that has read a function
+//! pointer before the removal may enter the interposed function after it. It then finds no entry, or a dead
+//! `percpu_ref`, and calls the driver. The table is this module's: client ids are reused, so after
+//! unregistration `ib_get_client_data()` could return another module's data. RCU protects an entry until it
+//! has counted the call. Calls without an entry are counted for all devices together, and the removal of the
+//! module waits once for all calls to leave its code.
 //!
 //! A function that another module has replaced meanwhile is not restored. The removal of the module then
 //! waits for that module to put our function back; until then it may call us.
