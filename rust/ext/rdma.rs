@@ -19,7 +19,6 @@ mod umem_hook;
 
 pub use self::{
     fast_mr::{
-        drain_software_copies,
         wait_for_software_copies,
         FastMr,
         FastRegKey, //

@@ -32,8 +32,8 @@ use crate::{
         },
         dma_buf::FenceBudget,
         rdma::{
-            drain_software_copies,
             self_test,
+            wait_for_software_copies,
             Device,
             FastMr,
             FastRegKey,
@@ -114,7 +114,9 @@ impl FastReg {
     /// Returns at once for a device with a DMA device. Context: may sleep, for some tenths of a
     /// second.
     pub(crate) fn drain(&self) {
-        drain_software_copies(&self.dev);
+        if self.dev.is_virt_dma() {
+            wait_for_software_copies();
+        }
     }
 
     /// Returns the queue pair of `pd`, created at the first use, and counts a user. Context: may

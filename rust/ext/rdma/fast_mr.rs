@@ -191,11 +191,3 @@ pub fn wait_for_software_copies() {
     // SAFETY: The called function only sleeps, and the context of this function allows sleeping.
     unsafe { helpers::ext_synchronize_rcu_tasks() };
 }
-
-/// Calls [`wait_for_software_copies`] for a software device. Returns at once for a device with a
-/// DMA device. Context: may sleep, for some tenths of a second.
-pub fn drain_software_copies(dev: &Device) {
-    if dev.is_virt_dma() {
-        wait_for_software_copies();
-    }
-}
