@@ -17,18 +17,15 @@ use crate::{
         hint::Hint,
         range::VaRange, //
     },
-    ext::{
-        base::{
-            device::as_raw,
-            pinned::kernel_half,
-            sg::{
-                Borrowed,
-                ForeignPart,
-                ForeignTable,
-                Table, //
-            }, //
-        },
-        rdma::Access, //
+    ext::base::{
+        device::as_raw,
+        pinned::kernel_half,
+        sg::{
+            Borrowed,
+            ForeignPart,
+            ForeignTable,
+            Table, //
+        }, //
     },
     pr_warn_limited,
     prelude::*, //
@@ -47,23 +44,6 @@ struct Context(*mut ffi::c_void);
 unsafe impl Send for Context {}
 // SAFETY: As for `Send`: the pointer is only copied.
 unsafe impl Sync for Context {}
-
-/// The direction of the DMA of an MR, as in `enum dma_data_direction`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Read,
-    Write,
-}
-
-impl Direction {
-    pub(crate) fn of(access: Access) -> Self {
-        if access.is_writable() {
-            Self::Write
-        } else {
-            Self::Read
-        }
-    }
-}
 
 /// A range that a client has claimed. Dropping the object calls `dma_unmap` if the range is mapped,
 /// `put_pages` if the range is pinned, and `release`; all may sleep.
@@ -134,9 +114,8 @@ impl Acquired {
     /// move any more.
     ///
     /// Fails with the error of `get_pages`. Context: process context; may sleep.
-    pub(crate) fn pin(&mut self, direction: Direction, ticket: u32) -> Result {
+    pub(crate) fn pin(&mut self, write: bool, ticket: u32) -> Result {
         let get_pages = self.client.callbacks().get_pages.ok_or(EINVAL)?;
-        let force = direction == Direction::Write;
         // SAFETY:
         // - by the type invariants the context is valid, so the client is registered and the
         //   callbacks may be called;
@@ -147,7 +126,7 @@ impl Acquired {
                 self.range.addr(),
                 self.range.len(),
                 1,
-                force.into(),
+                write.into(),
                 self.table.as_raw(),
                 self.context.0,
                 ticket.into(),

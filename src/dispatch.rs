@@ -31,10 +31,7 @@ mod lookup;
 use self::lookup::ClientLookup;
 use crate::{
     adapter::Adapter,
-    callbacks::{
-        Acquired,
-        Direction, //
-    },
+    callbacks::Acquired,
     data::range::VaRange,
     ext::{
         base::pinned::{
@@ -223,7 +220,7 @@ fn ask_clients<T: From<UserMr>>(
         if let Some(mr) = register(&mut lookup, adapter, req, true)? {
             return Ok(mr.into());
         }
-        let try_pin = || can_pin(range.addr(), Direction::of(req.access) == Direction::Write);
+        let try_pin = || can_pin(range.addr(), req.access.is_writable());
         if driver_can_pin(&adapter.dev, memory, try_pin) {
             if let Some(result) = driver.take() {
                 return result;
@@ -297,7 +294,7 @@ pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
     };
     let mut lookup = ClientLookup::new(&clients, range, None);
     // A dma-buf cannot be read-only for importers.
-    let exported = lookup.export(Direction::Write, |_| true)?;
+    let exported = lookup.export(true, |_| true)?;
     if exported.is_none() {
         lookup.record_unclaimed(None, true);
     }
@@ -311,21 +308,17 @@ pub(crate) fn export_memory(range: VaRange) -> Result<Option<Export>> {
 /// Umems cannot be fenced, so clients that require invalidation serve no umems. If the range
 /// belongs to a client that requires invalidation, logs the client and returns `None`.
 ///
-/// Fails with `EACCES` if the part is read-only and `direction` is `Write`.
+/// Fails with `EACCES` if the part is read-only and `write` is set.
 ///
 /// Context: process context; may sleep.
-pub(crate) fn part_for_umem(
-    dev: &Device,
-    range: VaRange,
-    direction: Direction,
-) -> Result<Option<Part>> {
+pub(crate) fn part_for_umem(dev: &Device, range: VaRange, write: bool) -> Result<Option<Part>> {
     let clients = registry::clients();
     let clients = clients.as_deref().map_or(&[][..], |clients| clients);
     let mut lookup = ClientLookup::new(clients, range, Some(dev));
     if let Some((part, _)) = lookup.named()? {
-        return lookup.writable(part, direction).map(Some);
+        return lookup.writable(part, write).map(Some);
     }
-    let exported = lookup.export(direction, |client| !client.flags().requires_invalidation)?;
+    let exported = lookup.export(write, |client| !client.flags().requires_invalidation)?;
     if let Some(export) = exported {
         return Ok(Some(Part {
             buffer: export.buffer(),
@@ -337,7 +330,7 @@ pub(crate) fn part_for_umem(
         return Ok(None);
     }
     match lookup.mapped()? {
-        Some(part) => lookup.writable(part, direction).map(Some),
+        Some(part) => lookup.writable(part, write).map(Some),
         None => {
             lookup.record_unclaimed(None, true);
             Ok(None)

@@ -9,7 +9,6 @@
 
 use crate::{
     backend::Backend,
-    callbacks::Direction,
     data::{
         index::Reservation,
         range::VaRange, //
@@ -84,7 +83,7 @@ impl Imports {
         backend: &Backend,
         req: &Request<'_>,
     ) -> Result<UserMr> {
-        part.permits(Direction::of(req.access) == Direction::Write)?;
+        part.permits(req.access.is_writable())?;
         // Allocate first: once the MR exists, nothing may fail before the entry in the index.
         let reservation = Reservation::new()?;
         let imported = Imported {

@@ -7,7 +7,6 @@
 
 use crate::{
     backend::Backend,
-    callbacks::Direction,
     data::range::VaRange,
     dispatch,
     ext::{
@@ -33,7 +32,7 @@ fn provide(dev: &Device, va: u64, len: u64, access: Access) -> Result<Option<Par
     if !Backend::allows_umems(dev) {
         return Ok(None);
     }
-    dispatch::part_for_umem(dev, range, Direction::of(access))
+    dispatch::part_for_umem(dev, range, access.is_writable())
 }
 
 fn failed(dev: &Device, va: u64, len: u64, part: &Part, error: Error) {

@@ -10,10 +10,7 @@
 use crate::{
     adapters,
     backend::RegError,
-    callbacks::{
-        Acquired,
-        Direction, //
-    },
+    callbacks::Acquired,
     client::Client,
     data::range::VaRange,
     ext::{
@@ -116,7 +113,7 @@ impl<'a> ClientLookup<'a> {
     /// if no other client serves the range. Context: may sleep.
     pub(super) fn export(
         &mut self,
-        direction: Direction,
+        write: bool,
         admits: impl Fn(&Client) -> bool,
     ) -> Result<Option<Export>> {
         let only = self.device.and_then(Device::dma_device);
@@ -129,7 +126,7 @@ impl<'a> ClientLookup<'a> {
                 Some(dev) => Importers::Only(dev.into()),
                 None => Importers::Which(adapters::trust_of),
             };
-            match Region::export(acquired, self.range, direction, importers, device) {
+            match Region::export(acquired, self.range, write, importers, device) {
                 Ok(export) => return Ok(Some(export)),
                 Err(e) => self.reject(client, e)?,
             }
@@ -254,10 +251,10 @@ impl<'a> ClientLookup<'a> {
             .map_err(|e| self.no_part(e, "the range is not mapped from one part of one dma-buf"))
     }
 
-    /// Returns `part`. Fails with `EACCES` if the part is read-only and `direction` is `Write`.
+    /// Returns `part`. Fails with `EACCES` if the part is read-only and `write` is set.
     /// Context: may sleep.
-    pub(super) fn writable(&self, part: Part, direction: Direction) -> Result<Part> {
-        match part.permits(direction == Direction::Write) {
+    pub(super) fn writable(&self, part: Part, write: bool) -> Result<Part> {
+        match part.permits(write) {
             Ok(()) => Ok(part),
             Err(e) => Err(self.not_imported(&part, e)),
         }

@@ -22,10 +22,7 @@ use crate::{
         RegError,
         TrustOf, //
     },
-    callbacks::{
-        Acquired,
-        Direction, //
-    },
+    callbacks::Acquired,
     data::{
         lifecycle::Close,
         range::VaRange, //
@@ -75,7 +72,7 @@ impl Region {
     pub(crate) fn export(
         acquired: Acquired,
         range: VaRange,
-        direction: Direction,
+        write: bool,
         importers: Importers,
         device: Option<Name>,
     ) -> Result<Export, RegError> {
@@ -84,7 +81,7 @@ impl Region {
             Importers::Only(_) => Kind::Umem,
         };
         let mut new = NewRegion::new(acquired, range, kind, None)?;
-        let peer2peer = !new.pin(direction)?.have_struct_pages();
+        let peer2peer = !new.pin(write)?.have_struct_pages();
         let region = &new.region;
         if let Some(device) = device {
             region.set_importer(device);

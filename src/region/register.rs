@@ -20,10 +20,7 @@ use crate::{
         Failed,
         RegError, //
     },
-    callbacks::{
-        Acquired,
-        Direction, //
-    },
+    callbacks::Acquired,
     data::{
         index::Reservation,
         lifecycle::{
@@ -88,8 +85,8 @@ impl Identity {
 pub(super) struct Mrs {
     dev: ARef<Device>,
     mrs: [Option<Identity>; 2],
-    /// The access that the memory is pinned for.
-    direction: Direction,
+    /// The memory is pinned for writes.
+    writable: bool,
     /// The arguments of the last registration.
     access: Access,
     iova: u64,
@@ -141,7 +138,7 @@ impl NewRegion {
     /// Pins the memory. Fails with `ENODEV` if the client is being unregistered, with
     /// [`RegError::Draining`] if the client is being drained, and with the error of `get_pages`.
     /// Context: process context; may sleep.
-    pub(super) fn pin(&mut self, direction: Direction) -> Result<&mut Acquired, RegError> {
+    pub(super) fn pin(&mut self, write: bool) -> Result<&mut Acquired, RegError> {
         let region = &*self.region;
         let pages = self.resources.as_mut().ok_or(EINVAL)?.pages();
         // An unregistration closes the client, and then revokes all regions of the client. A drain
@@ -155,7 +152,7 @@ impl NewRegion {
             return Err(RegError::Draining);
         }
         pages
-            .pin(direction, region.ticket)
+            .pin(write, region.ticket)
             .map_err(RegError::NotPinned)?;
         Ok(pages)
     }
@@ -224,12 +221,11 @@ impl Region {
         req: &Request<'_>,
         range: VaRange,
     ) -> Result<UserMr, RegError> {
-        let direction = Direction::of(req.access);
         // Allocate first: once the MR exists, nothing may fail before the entry in the index.
         let reservation = Reservation::new()?;
         let mut new = NewRegion::new(acquired, range, Kind::Mr, Some(index))?;
         let fenced = new.region.client.flags().requires_invalidation;
-        let pages = new.pin(direction)?;
+        let pages = new.pin(req.access.is_writable())?;
         let (mr, attachment) = match backend.register(req, range, pages, fenced) {
             Ok(made) => made,
             Err(failed) => {
@@ -241,7 +237,7 @@ impl Region {
         *new.region.mrs.lock() = Some(Mrs {
             dev: req.pd.device().get(),
             mrs: [Some(Identity::new(lkey, id)), None],
-            direction,
+            writable: req.access.is_writable(),
             access: req.access,
             iova: req.iova,
         });
@@ -436,8 +432,8 @@ impl Registered for Region {
     /// The memory stays the same whatever is at the address now, so the client is not asked. Fails
     /// with `EBUSY` if the driver has not yet deregistered an MR that was replaced before.
     fn replace_mr(self: Arc<Self>, backend: &Backend, req: &Request<'_>) -> Result<UserMr> {
-        let pinned_for = self.mrs.lock().as_ref().map(|mrs| mrs.direction);
-        if pinned_for == Some(Direction::Read) && Direction::of(req.access) == Direction::Write {
+        let is_writable = self.mrs.lock().as_ref().map(|mrs| mrs.writable);
+        if is_writable == Some(false) && req.access.is_writable() {
             return Err(EACCES);
         }
         let timer = Timer::start(Point::Register);
