@@ -362,6 +362,8 @@ mod tests {
         assert_eq!(l.word(), Some("deregistering"));
         assert_eq!(l.closed(7), Some(7));
         assert_eq!(l.word(), Some("ending"));
+        // An invalidation does nothing from here on.
+        assert_eq!(l.take(Until::Fenced), None);
         assert_eq!(l.take_left(), None);
         l.torn_down(7);
         assert_eq!(l.word(), None);
@@ -371,11 +373,13 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_deregistration_leaves_it_live() -> Result {
+    fn a_failed_deregistration_or_fence_leaves_it_live() -> Result {
         let l = life()?;
         l.registered(7);
         assert!(matches!(l.close(), Close::Live(7)));
         l.reopen(7);
+        assert_eq!(l.take(Until::Fenced), Some(Taken::Live(7)));
+        l.unfenced(7);
         assert!(matches!(l.close(), Close::Live(7)));
         Ok(())
     }
@@ -395,16 +399,6 @@ mod tests {
         assert_eq!(l.take(Until::TornDown), None);
         assert!(matches!(l.close(), Close::Revoked));
         assert_eq!((l.take_left(), l.take_left()), (Some(7), None));
-        Ok(())
-    }
-
-    #[test]
-    fn a_region_that_cannot_be_fenced_stays_live() -> Result {
-        let l = life()?;
-        l.registered(7);
-        assert_eq!(l.take(Until::Fenced), Some(Taken::Live(7)));
-        l.unfenced(7);
-        assert!(matches!(l.close(), Close::Live(7)));
         Ok(())
     }
 
@@ -430,16 +424,6 @@ mod tests {
         assert!(matches!(l.close(), Close::Live(8)));
         assert_eq!(l.closed(8), Some(8));
         assert_eq!(l.with_live(|r| *r), None);
-        Ok(())
-    }
-
-    #[test]
-    fn an_invalidation_after_deregistration_does_nothing() -> Result {
-        let l = life()?;
-        l.registered(7);
-        assert!(matches!(l.close(), Close::Live(7)));
-        assert_eq!(l.closed(7), Some(7));
-        assert_eq!(l.take(Until::Fenced), None);
         Ok(())
     }
 }
