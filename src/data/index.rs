@@ -191,18 +191,4 @@ mod tests {
         index.remove_if(7, |_| true);
         Ok(())
     }
-    #[test]
-    fn a_map_has_what_was_inserted() -> Result {
-        let map = Arc::pin_init(Map::new(), GFP_KERNEL)?;
-        for key in [7, 3, u32::MAX] {
-            map.insert(Reservation::new()?, key, Arc::new(key, GFP_KERNEL)?);
-        }
-        assert!(map.contains(3) && !map.contains(4));
-        map.remove(3);
-        map.remove(4);
-        assert!(!map.contains(3) && map.contains(7));
-        assert_eq!(map.get(u32::MAX).map(|v| *v), Some(u32::MAX));
-        assert_eq!(map.from(4).map(|(key, _)| key), Some(7));
-        Ok(())
-    }
 }
