@@ -394,10 +394,6 @@ impl Region {
             None => (None, [None, None]),
         }
     }
-
-    pub(super) fn device_name(&self) -> Option<Name> {
-        self.mrs.lock().as_ref().map(|mrs| mrs.dev.name())
-    }
 }
 
 impl Registered for Region {

@@ -164,7 +164,7 @@ impl Region {
         revocations::record(&Revocation {
             origin: &self.origin,
             client: self.client.name(),
-            device: self.device_name().or(self.importer()).as_deref(),
+            device: self.device_and_lkeys().0.or(self.importer()).as_deref(),
             bytes: self.range.len() as u64,
             took: start.elapsed(),
             cause: cause.words(),
@@ -216,7 +216,7 @@ impl Region {
     /// Returns the name of the device, for the log.
     fn name_for_log(&self, distrust: Option<Distrust>) -> Option<Name> {
         // An export belongs to no device.
-        self.device_name().or(distrust.map(|d| d.device))
+        self.device_and_lkeys().0.or(distrust.map(|d| d.device))
     }
 
     /// Logs that the pages stay pinned although the device is removed.
