@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One test of device memory: those here use the ioctls and files. Tests with RDMA are in programs/dm_mr.c.
+"""One test of device memory: those here use the ioctls and files.
 
-usage: dm.py TEST BAR
+usage: dm.py TEST BAR RDMA-DEVICE GID-INDEX
 
 BAR has 64 MiB and no other user.
 """
 
+import importlib
 import platform
 import resource
 import signal
 from ctypes import memmove, string_at
 from errno import EACCES, EBADF, EBUSY, EDQUOT, EFAULT, EINVAL, EMFILE, ENODEV, ENOMEM, ENOSPC, ENOTTY
 
-import dm_library
 from dm_bar import *
 
 
@@ -262,6 +262,10 @@ def test_quota():
     os.close(allocate(FD, 4 * MIB))
 
 
-run = 'test_' + sys.argv[1]
-(globals().get(run) or getattr(dm_library, run))()
+for module in map(importlib.import_module, ('__main__', 'dm_library', 'dm_regions')):
+    if test := getattr(module, 'test_' + sys.argv[1], None):
+        test()
+        break
+else:
+    sys.exit('no such test')
 print(sys.argv[1] + ': done')

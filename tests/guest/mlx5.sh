@@ -137,10 +137,8 @@ pingpong() {
 	wait $server || { cat /tmp/server; false; }
 }
 
-# queues ACTION ARGUMENT... MEMORY: see mlx5_queue.
-queues() {
-	/mnt/programs/mlx5_queue "$1" -d "$DEV" -x "$(gid_index)" -m 65536 "${@:2}"
-}
+# queues ACTION ARGUMENT... MEMORY: see mlx5_queue.py.
+queues() { python3 mlx5_queue.py "$DEV" "$(gid_index)" "$@"; }
 
 # same_addresses: until the end of the test, processes map memory at the same address each time.
 same_addresses() {

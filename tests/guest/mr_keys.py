@@ -18,7 +18,6 @@ import threading
 
 import pyverbs.enums as e
 import pyverbs.providers.mlx5.mlx5_enums as dve
-from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.base import inc_rkey
 from pyverbs.cq import CQ
 from pyverbs.device import Context
@@ -27,12 +26,12 @@ from pyverbs.pd import PD
 from pyverbs.providers.mlx5.mlx5dv import Mlx5Context, Mlx5DVContextAttr, Mlx5DVQPInitAttr, Mlx5QP
 from pyverbs.providers.mlx5.mlx5dv_mkey import Mlx5Mkey, Mlx5MrInterleaved
 from pyverbs.pyverbs_error import PyverbsRDMAError
-from pyverbs.qp import QPAttr, QPCap, QPInitAttrEx
+from pyverbs.qp import QPCap, QPInitAttrEx
 from pyverbs.wr import SGE
 
+from connect import ALL, REMOTE, connect
+
 SIZE = 1 << 20
-REMOTE = e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_ATOMIC
-ALL = e.IBV_ACCESS_LOCAL_WRITE | REMOTE
 DENIED = e.IBV_WC_REM_ACCESS_ERR
 SIGNALED = e.IBV_SEND_SIGNALED
 IMPORTED = b'imported' * 8
@@ -58,17 +57,7 @@ class Pair:
     def __init__(self):
         self.cq = CQ(PAIRS.ctx, 256)
         self.near, self.far = (self.create() for _ in range(2))
-        for qp, other in ((self.near, self.far), (self.far, self.near)):
-            route = GlobalRoute(dgid=PAIRS.ctx.query_gid(1, PAIRS.index), sgid_index=PAIRS.index)
-            attr = QPAttr(port_num=1)
-            attr.qp_access_flags = ALL
-            attr.path_mtu = e.IBV_MTU_1024
-            attr.max_dest_rd_atomic = attr.max_rd_atomic = 4
-            attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 14, 7, 7
-            attr.ah_attr = AHAttr(port_num=1, is_global=1, gr=route)
-            attr.dest_qp_num = other.qp_num
-            attr.sq_psn, attr.rq_psn = qp.qp_num, other.qp_num
-            qp.to_rts(attr)
+        connect((self.near, self.far), PAIRS.ctx, PAIRS.index)
 
     def create(self):
         ops = (e.IBV_QP_EX_WITH_RDMA_WRITE | e.IBV_QP_EX_WITH_RDMA_READ |

@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Device memory with the semantics of ibv_alloc_dm(3), through libiopm: dm.py, and the programs
-# dm_mr (C) and dm_rust.
+# Device memory with the semantics of ibv_alloc_dm(3), through libiopm: dm.py, and the program dm_rust.
 
 . ./steps.sh
 
-# dm TEST: a test of dm_mr or of dm.py.
-dm() {
-	case $1 in
-	reg | rdma | mr_keeps | words) /mnt/programs/dm_mr "$1" "$BAR_A" "$DEV" "$(gid_index)" ;;
-	*) python3 dm.py "$1" "$BAR_A" ;;
-	esac
-}
+# dm TEST: a test of dm.py.
+dm() { python3 dm.py "$1" "$BAR_A" "$DEV" "$(gid_index)"; }
 # in_bar TEST: afterwards the whole BAR is free and no MR is left.
 in_bar() {
 	dm "$1"
@@ -190,7 +184,7 @@ start_gone() {
 	revocation_is_refused
 	# No output of an earlier process may be read for that of the new one.
 	: >/tmp/gone
-	/mnt/programs/dm_mr gone "$BAR_A" "$DEV" "$(gid_index)" >/tmp/gone 2>&1 &
+	python3 dm.py gone "$BAR_A" "$DEV" "$(gid_index)" >/tmp/gone 2>&1 &
 	pid=$!
 	wait_line /tmp/gone '^running'
 }

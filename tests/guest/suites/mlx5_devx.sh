@@ -32,7 +32,7 @@ unused() { balanced persistent_bar; }
 # kept ACTION: queues or a umem that stay; the pid of the process is in $pid.
 kept() {
 	: >/tmp/kept
-	/mnt/programs/mlx5_queue "$1" -d "$DEV" -x "$(gid_index)" -m 65536 -k -n 3 $MEMORY >/tmp/kept 2>&1 &
+	python3 mlx5_queue.py "$DEV" "$(gid_index)" "$1" -k -n 3 $MEMORY >/tmp/kept 2>&1 &
 	pid=$!
 	wait_line /tmp/kept '^(3 rounds|umem: ok)'
 }

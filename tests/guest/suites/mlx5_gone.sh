@@ -93,3 +93,27 @@ test_revoke_with_a_dead_adapter() {
 	rebind "$BDF_A"
 	comes_back
 }
+
+# Processes of several users map, export, name and register, within a quota that each user reaches, while
+# the BAR is unbound, and then the adapter is removed; each one ends. peer.rounds=N, as in make soak: 100
+# processes of 20 users. With the priority of the others, a task that unbinds would run only every 100th time.
+test_many_users() {
+	local pid count=(20 4)
+	[ -z "$ROUNDS" ] || count=(100 20)
+	echo $((1 << 20)) >/sys/module/io_peer_mem/parameters/quota
+	nice -n 19 python3 users.py "$DEV" "$BAR_A" "${count[@]}" >/tmp/users 2>&1 &
+	pid=$!
+	wait_line /tmp/users '^running'
+	unbind_in_time "$BDF_A"
+	rebind "$BDF_A"
+	nap 1
+	remove_device
+	kill "$pid"
+	ended "$pid" || { cat /tmp/users; false; }
+	echo >/sys/module/io_peer_mem/parameters/quota
+	note "$(tail -n 1 /tmp/users)"
+	must_fail grep -q '^0 operations' /tmp/users
+	all_released
+	add_device
+	works_again
+}
