@@ -3,7 +3,8 @@
  * replica - a client with the habits of clients in the field
  *
  * clients=N clients register, with a structure that has more members than the core's. With pages=N
- * each serves N pages of RAM, which processes map from /dev/NAME; without, they claim no memory. The
+ * each serves N pages of RAM, which processes map from /dev/NAME; without, they claim no memory. With
+ * bdf=DOMAIN:BUS:DEVICE.FUNCTION the memory is BAR 2 of a PCI function that has no driver. The
  * parameter habit has what the client does from now on, and a write to invalidate revokes all regions.
  * The habits from "short" on are faults, for the report card.
  *
@@ -18,6 +19,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/pci.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 
@@ -55,6 +57,8 @@ static unsigned int pages;
 module_param(pages, uint, 0444);
 static bool invalidates = true;
 module_param(invalidates, bool, 0444);
+static char *bdf;
+module_param(bdf, charp, 0444);
 
 struct replica {
 	struct peer_memory_client client;
@@ -79,6 +83,7 @@ static enum habit habit;
 static atomic_t calls;
 static unsigned int kept;
 static struct page **memory;
+static struct pci_dev *function;
 static LIST_HEAD(regions);
 static DEFINE_MUTEX(lock);
 
@@ -107,6 +112,15 @@ static bool find_functions(void) { return true; }
 static void forget_symbols(void) { }
 #endif
 
+#define BAR 2
+
+static phys_addr_t address_of(unsigned long i)
+{
+	if (function)
+		return pci_resource_start(function, BAR) + (i << PAGE_SHIFT);
+	return page_to_phys(memory[i]);
+}
+
 static const struct vm_operations_struct vm_ops = { };
 
 static int map(struct file *file, struct vm_area_struct *vma)
@@ -117,9 +131,13 @@ static int map(struct file *file, struct vm_area_struct *vma)
 	if (vma->vm_pgoff || vma_pages(vma) > pages ||
 	    (vma->vm_flags & (VM_SHARED | VM_MAYWRITE)) == VM_MAYWRITE)
 		return -EINVAL;
+	/* Programs copy at any offset, to which an uncached mapping objects on other architectures. */
+	if (function)
+		vma->vm_page_prot = IS_ENABLED(CONFIG_X86) ? pgprot_noncached(vma->vm_page_prot) :
+							     pgprot_writecombine(vma->vm_page_prot);
 	/* Which the CPU cannot pin. */
 	for (i = 0; !err && i < vma_pages(vma); i++)
-		err = remap_pfn_range(vma, vma->vm_start + i * PAGE_SIZE, page_to_pfn(memory[i]),
+		err = remap_pfn_range(vma, vma->vm_start + i * PAGE_SIZE, PHYS_PFN(address_of(i)),
 				      PAGE_SIZE, vma->vm_page_prot);
 	vma->vm_ops = &vm_ops;
 	return err;
@@ -185,16 +203,19 @@ static int get_pages(unsigned long addr, size_t size, int write, int force,
 		return -EFAULT;
 	if (region->habit == SHORT && !--region->count)
 		return -EFAULT;
-	err = sg_alloc_table(table, region->count, GFP_KERNEL);
-	if (err)
-		return err;
-	for_each_sg(table->sgl, sg, region->count, i)
-		sg_set_page(sg, page_of(region, i), PAGE_SIZE, 0);
-	region->given = table;
-	region->copy = *table;
-	region->pinned = true;
-	if (!has_struct_pages(region))
-		*table = (struct sg_table) { };
+	/* Of a BAR dma_map makes the table. */
+	if (!function) {
+		err = sg_alloc_table(table, region->count, GFP_KERNEL);
+		if (err)
+			return err;
+		for_each_sg(table->sgl, sg, region->count, i)
+			sg_set_page(sg, page_of(region, i), PAGE_SIZE, 0);
+		region->given = table;
+		region->copy = *table;
+		region->pinned = true;
+		if (!has_struct_pages(region))
+			*table = (struct sg_table) { };
+	}
 	mutex_lock(&lock);
 	region->ticket = core_context;
 	list_add(&region->node, &regions);
@@ -231,12 +252,34 @@ static void set_links(struct region *region, bool whole)
 		sg_mark_end(sg);
 }
 
+/* The table of a BAR has one entry. */
+static int map_bar(struct region *region, struct sg_table *table, struct device *dev)
+{
+	size_t length = region->count << PAGE_SHIFT;
+	int err = sg_alloc_table(table, 1, GFP_KERNEL);
+
+	if (err)
+		return err;
+	sg_dma_len(table->sgl) = length;
+	sg_dma_address(table->sgl) = dma_map_resource(dev, address_of(region->first), length,
+						      DMA_BIDIRECTIONAL, 0);
+	if (!dma_mapping_error(dev, sg_dma_address(table->sgl)))
+		return 0;
+	sg_free_table(table);
+	return -EIO;
+}
+
 static int dma_map(struct sg_table *table, void *context, struct device *dev, int dmasync,
 		   int *nmap)
 {
 	struct region *region = context;
-	int err = dma_map_sgtable(dev, &region->copy, DMA_BIDIRECTIONAL, 0);
+	int err;
 
+	if (function) {
+		*nmap = 1;
+		return map_bar(region, table, dev);
+	}
+	err = dma_map_sgtable(dev, &region->copy, DMA_BIDIRECTIONAL, 0);
 	if (err)
 		return err;
 	*table = region->copy;
@@ -251,6 +294,12 @@ static int dma_unmap(struct sg_table *table, void *context, struct device *dev)
 {
 	struct region *region = context;
 
+	if (function) {
+		dma_unmap_resource(dev, sg_dma_address(table->sgl), sg_dma_len(table->sgl),
+				   DMA_BIDIRECTIONAL, 0);
+		sg_free_table(table);
+		return 0;
+	}
 	if (!has_struct_pages(region))
 		set_links(region, true);
 	dma_unmap_sgtable(dev, &region->copy, DMA_BIDIRECTIONAL, 0);
@@ -265,6 +314,8 @@ static void put_pages(struct sg_table *table, void *context)
 	mutex_lock(&lock);
 	list_del_init(&region->node);
 	mutex_unlock(&lock);
+	if (function)
+		return;
 	if (!region->pinned) {
 		WARN_ON(table->orig_nents != region->copy.orig_nents);
 		return;
@@ -358,6 +409,10 @@ static void undo(void)
 		if (replicas[i].handle)
 			do_unregister(replicas[i].handle);
 	kvfree(replicas);
+	if (function) {
+		pci_disable_device(function);
+		pci_dev_put(function);
+	}
 	for (i = 0; memory && i < pages && memory[i]; i++)
 		__free_page(memory[i]);
 	kvfree(memory);
@@ -388,6 +443,21 @@ static int register_clients(void)
 	return 0;
 }
 
+static int find_bar(void)
+{
+	unsigned int domain, bus, slot, func;
+
+	if (sscanf(bdf, "%x:%x:%x.%u", &domain, &bus, &slot, &func) != 4)
+		return -EINVAL;
+	function = pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
+	if (!function || pci_enable_device_mem(function)) {
+		pci_dev_put(function);
+		return -ENODEV;
+	}
+	pages = pci_resource_len(function, BAR) >> PAGE_SHIFT;
+	return 0;
+}
+
 static int __init replica_init(void)
 {
 	unsigned int i;
@@ -395,11 +465,13 @@ static int __init replica_init(void)
 
 	if (!find_functions())
 		return -ENOENT;
+	if (bdf && find_bar())
+		return -ENODEV;
 	replicas = kvcalloc(clients, sizeof(*replicas), GFP_KERNEL);
 	memory = kvcalloc(pages, sizeof(*memory), GFP_KERNEL);
 	if (!replicas || !memory)
 		goto undo;
-	for (i = 0; i < pages; i++) {
+	for (i = 0; !function && i < pages; i++) {
 		memory[i] = alloc_page(GFP_KERNEL | __GFP_ZERO);
 		if (!memory[i])
 			goto undo;

@@ -8,8 +8,9 @@
 . ./steps.sh
 . ./adapter.sh
 
-CLIENT=$MODS/external/tests/symbols/persistent_bar.ko
-MEMORY=/dev/persistent_bar
+# Without invalidation: the driver does not give up memory of queues.
+CLIENT=$MODS/external/tests/symbols/replica.ko
+MEMORY=/dev/replica
 
 # io_peer_mem, which requires invalidation, is not loaded: another client has BAR A.
 setup() {
@@ -17,17 +18,17 @@ setup() {
 	load_core
 }
 load_client() {
-	! loaded persistent_bar || unload_client
-	insmod "$CLIENT" "bdf=$BDF_A"
+	! loaded replica || unload_client
+	insmod "$CLIENT" "bdf=$BDF_A" invalidates=0
 	eventually test -c $MEMORY
 }
 unload_client() {
 	eventually unused
-	rmmod persistent_bar
+	rmmod replica
 	eventually mlx5_nothing_left
 	no_key_reaches "$BDF_A"
 }
-unused() { balanced persistent_bar; }
+unused() { balanced replica; }
 
 # kept ACTION: queues or a umem that stay; the pid of the process is in $pid.
 kept() {
