@@ -81,13 +81,6 @@ static char *map_joined(struct options *o)
 	return map(o, o->memory, addr, 0);
 }
 
-struct registrations {
-	struct options *o;
-	char *addr;
-	struct ibv_mr *mr;
-	int error;
-};
-
 static void print_result(struct ibv_mr *mr, const char *whose)
 {
 	printf("registration%s: %s\n", whose, mr ? "ok" : strerrorname_np(errno));
@@ -95,16 +88,19 @@ static void print_result(struct ibv_mr *mr, const char *whose)
 		rdma_deregister(mr);
 }
 
+static char *reg_addr;
+
 static void *register_all(void *arg)
 {
-	struct registrations *r = arg;
+	struct options *o = arg;
+	struct ibv_mr *mr = NULL;
 
-	for (int i = 0; i < r->o->count; i++) {
-		if (r->mr)
-			rdma_deregister(r->mr);
-		r->mr = ibv_reg_mr(r->o->rdma.pd, r->addr + r->o->offset, r->o->length, test.access);
+	for (int i = 0; i < o->count; i++) {
+		if (mr)
+			rdma_deregister(mr);
+		mr = ibv_reg_mr(o->rdma.pd, reg_addr + o->offset, o->length, test.access);
 	}
-	r->error = r->mr ? 0 : errno;
+	print_result(mr, "");
 	return NULL;
 }
 
@@ -114,24 +110,20 @@ static void *register_all(void *arg)
  */
 static int do_reg(struct options *o)
 {
-	char *addr = test.at;
-	struct registrations r = { .o = o };
 	pthread_t thread;
 
-	if (test.join)
-		addr = map_joined(o);
-	else if (!test.no_map && (test.at || test.is_private))
-		addr = map(o, o->memory, NULL, (uintptr_t)test.at);
-	else if (!test.no_map)
-		addr = buffer_map(o->memory, o->map_length,
-				  PROT_READ | (test.read_only ? 0 : PROT_WRITE)).addr;
+	if (test.no_map)
+		reg_addr = test.at;
+	else if (test.join)
+		reg_addr = map_joined(o);
+	else if (test.at || test.is_private)
+		reg_addr = map(o, o->memory, NULL, (uintptr_t)test.at);
+	else
+		reg_addr = buffer_map(o->memory, o->map_length, PROT_READ | (test.read_only ? 0 : PROT_WRITE)).addr;
 	if (test.unserved)
-		map_unserved(addr + o->map_length / 2, o->map_length / 2);
-	r.addr = addr;
-	if ((errno = pthread_create(&thread, NULL, register_all, &r)) || (errno = pthread_join(thread, NULL)))
+		map_unserved(reg_addr + o->map_length / 2, o->map_length / 2);
+	if ((errno = pthread_create(&thread, NULL, register_all, o)) || (errno = pthread_join(thread, NULL)))
 		err(1, "a thread");
-	errno = r.error;
-	print_result(r.mr, "");
 	return 0;
 }
 
@@ -165,20 +157,16 @@ static int do_many(struct options *o)
 {
 	size_t heap = 4 << 20;
 	char *addr = map(o, o->memory, NULL, 0);
-	int n, error = 0;
+	int n = 0;
 
 	mallopt(M_MMAP_THRESHOLD, heap * 2);
 	mallopt(M_TRIM_THRESHOLD, heap * 2);
 	free(memset(malloc(heap), 1, heap));
 	printf("begin\n");
 	wait_for_line();
-	for (n = 0; n < o->count; n++) {
-		if (!ibv_reg_mr(o->rdma.pd, addr + o->offset, o->length, test.access)) {
-			error = errno;
-			break;
-		}
-	}
-	printf("registered %d: %s\n", n, error ? strerrorname_np(error) : "ok");
+	while (n < o->count && ibv_reg_mr(o->rdma.pd, addr + o->offset, o->length, test.access))
+		n++;
+	printf("registered %d: %s\n", n, n < o->count ? strerrorname_np(errno) : "ok");
 	wait_for_line();
 	exit(0);
 }
@@ -196,10 +184,7 @@ static const char *name_of(enum ibv_wr_opcode op)
 	return op == IBV_WR_RDMA_READ ? "read" : "write";
 }
 
-/*
- * Is access denied by this queue pair, and does no byte come? The bytes of the other end would be
- * seen in the pattern.
- */
+/* Is access denied, and does no byte come? Those of the other end would be seen in the pattern. */
 static bool is_denied(struct pair *p, enum ibv_wr_opcode op, struct ibv_mr *local, uint32_t rkey,
 		      uint64_t addr, uint64_t seed)
 {
@@ -334,8 +319,6 @@ static int do_stream(struct options *o)
 			return 1;
 	}
 	printf("still revoked after %d more reads and writes\n", o->count);
-	rdma_deregister(from_mr);
-	buffer_unmap(&from);
 	return 0;
 }
 
@@ -397,12 +380,6 @@ static int do_span(struct options *o)
 	printf("wrote offset=%#llx length=%zu seed=%llu guard=0\n",
 	       (unsigned long long)buffer_bar_offset(&peer) + o->offset, o->length,
 	       (unsigned long long)o->seed);
-
-	pair_free(&p);
-	rdma_deregister(mr);
-	rdma_deregister(back_mr);
-	rdma_deregister(from_mr);
-	buffer_unmap(&peer);
 	return 0;
 }
 
@@ -410,16 +387,13 @@ static int do_span(struct options *o)
 static int do_starve(struct options *o)
 {
 	struct buffer peer = buffer_map(o->memory, o->map_length, PROT_READ | PROT_WRITE);
-	int fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	int fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC), n = 0;
 	char left[16];
-	int n;
 
-	if (fd < 0)
-		err(1, "fail-nth");
-	for (n = 1;; n++) {
+	do {
 		struct ibv_mr *mr;
 
-		if (dprintf(fd, "%d", n) < 0)
+		if (dprintf(fd, "%d", ++n) < 0)
 			err(1, "fail-nth");
 		mr = ibv_reg_mr(o->rdma.pd, peer.addr + o->offset, o->length, test.access);
 		memset(left, 0, sizeof(left));
@@ -427,9 +401,7 @@ static int do_starve(struct options *o)
 			err(1, "fail-nth");
 		if (mr)
 			rdma_deregister(mr);
-		if (atoi(left))
-			break;
-	}
+	} while (!atoi(left));
 	if (n == 1)
 		errx(1, "no allocation has failed");
 	printf("%d allocations failed in turn\n", n - 1);
@@ -462,24 +434,21 @@ static int do_fork(struct options *o)
 	pair_must_rw(&p, IBV_WR_RDMA_WRITE, from_mr, from.addr, mr, mr->addr, o->length);
 	must_equal(mr->addr, from.addr, o->length, "CPU read");
 	printf("the parent writes\n");
-	pair_free(&p);
-	rdma_deregister(mr);
-	rdma_deregister(from_mr);
 	return 0;
 }
 
 static int access_flags(const char *text)
 {
+	/* In the order of IBV_ACCESS_*, from bit 0 on. */
+	static const char letters[] = "lwra";
 	int flags = 0;
 
 	for (; *text; text++) {
-		switch (*text) {
-		case 'l': flags |= IBV_ACCESS_LOCAL_WRITE; break;
-		case 'w': flags |= IBV_ACCESS_REMOTE_WRITE; break;
-		case 'r': flags |= IBV_ACCESS_REMOTE_READ; break;
-		case 'a': flags |= IBV_ACCESS_REMOTE_ATOMIC; break;
-		default: errx(2, "no such access: %c", *text);
-		}
+		const char *letter = strchr(letters, *text);
+
+		if (!letter)
+			errx(2, "no such access: %c", *text);
+		flags |= 1 << (letter - letters);
 	}
 	return flags;
 }

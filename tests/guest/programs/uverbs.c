@@ -12,8 +12,8 @@
 
 #include "uverbs.h"
 
-int uverbs_command(struct ibv_context *context, void *cmd, size_t size, uint32_t number,
-		   size_t response)
+/* A command of the write interface, which counts lengths in words of 4 bytes. */
+static int command(struct ibv_context *context, void *cmd, size_t size, uint32_t number, size_t response)
 {
 	struct ib_uverbs_cmd_hdr *hdr = cmd;
 
@@ -43,7 +43,7 @@ int uverbs_rereg_mr(struct ibv_context *context, struct keys *keys, int flags,
 		},
 	};
 
-	if (uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_REREG_MR, sizeof(response)))
+	if (command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_REREG_MR, sizeof(response)))
 		return -1;
 	keys->lkey = response.lkey;
 	keys->rkey = response.rkey;
@@ -57,10 +57,10 @@ int uverbs_dereg_mr(struct ibv_context *context, const struct keys *keys)
 		struct ib_uverbs_dereg_mr body;
 	} cmd = { .body = { .mr_handle = keys->handle } };
 
-	return uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DEREG_MR, 0);
+	return command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DEREG_MR, 0);
 }
 
-struct ib_uverbs_attr uverbs_attr(int id, size_t len, uint64_t data)
+static struct ib_uverbs_attr uverbs_attr(int id, size_t len, uint64_t data)
 {
 	return (struct ib_uverbs_attr) {
 		.attr_id = id,
@@ -70,8 +70,9 @@ struct ib_uverbs_attr uverbs_attr(int id, size_t len, uint64_t data)
 	};
 }
 
-int uverbs_ioctl(struct ibv_context *context, uint32_t driver, int object, int method,
-		 const struct ib_uverbs_attr *attrs, size_t n, uint32_t *handle)
+/* A method of the ioctl interface. The first attribute is the new object. */
+static int uverbs_ioctl(struct ibv_context *context, uint32_t driver, int object, int method,
+			const struct ib_uverbs_attr *attrs, size_t n, uint32_t *handle)
 {
 	struct {
 		struct ib_uverbs_ioctl_hdr hdr;
@@ -156,9 +157,8 @@ struct request {
 enum {
 	CREATE_CQ_BUFFER_VA = UVERBS_ATTR_CREATE_CQ_EVENT_FD + 1,
 	CREATE_CQ_BUFFER_LENGTH,
-	CREATE_CQ_BUFFER_FD,
-	CREATE_CQ_BUFFER_OFFSET,
-	CREATE_CQ_BUF_UMEM,
+	/* And by a file. */
+	CREATE_CQ_BUF_UMEM = CREATE_CQ_BUFFER_LENGTH + 3,
 };
 
 struct buffer_desc {
@@ -180,63 +180,6 @@ enum queue_kind queue_kind(const char *name)
 	return QUEUE_NONE;
 }
 
-static int create_cq(struct ibv_context *context, const struct request *request, struct queue *queue)
-{
-	struct {
-		struct ib_uverbs_create_cq_resp body;
-		uint32_t key;
-	} response = { .body = { 0 } };
-	struct {
-		struct ib_uverbs_cmd_hdr hdr;
-		struct ib_uverbs_create_cq body;
-		struct request driver;
-	} cmd = {
-		.body = {
-			.response = (uintptr_t)&response,
-			.cqe = 1,
-			.comp_channel = -1,
-		},
-		.driver = *request,
-	};
-
-	if (uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_CREATE_CQ, sizeof(response)))
-		return -1;
-	queue->cq = response.body.cq_handle;
-	queue->key = response.key;
-	return 0;
-}
-
-/* The buffer is named by @kind's attributes. */
-static int create_cq_by_attr(struct ibv_context *context, enum queue_kind kind,
-			     const struct request *request, uint64_t addr, struct queue *queue)
-{
-	const struct buffer_desc desc = {
-		.type = BUFFER_TYPE_VA,
-		.addr = addr,
-		.length = request->length,
-	};
-	uint32_t cqe;
-	struct ib_uverbs_attr attrs[9] = {
-		uverbs_attr(UVERBS_ATTR_CREATE_CQ_HANDLE, 0, 0),
-		uverbs_attr(UVERBS_ATTR_CREATE_CQ_CQE, 4, 1),
-		uverbs_attr(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 8, 0),
-		uverbs_attr(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 4, 0),
-		uverbs_attr(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4, (uintptr_t)&cqe),
-		uverbs_attr(UVERBS_ATTR_UHW_IN, sizeof(*request), (uintptr_t)request),
-		uverbs_attr(UVERBS_ATTR_UHW_OUT, sizeof(queue->key), (uintptr_t)&queue->key),
-	};
-	int n = 7;
-
-	if (kind == QUEUE_CQ_VA) {
-		attrs[n++] = uverbs_attr(CREATE_CQ_BUFFER_VA, 8, addr);
-		attrs[n++] = uverbs_attr(CREATE_CQ_BUFFER_LENGTH, 8, request->length);
-	} else {
-		attrs[n++] = uverbs_attr(CREATE_CQ_BUF_UMEM, sizeof(desc), (uintptr_t)&desc);
-	}
-	return uverbs_ioctl(context, RDMA_DRIVER_RXE, UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, attrs,
-			    n, &queue->cq);
-}
-
 int queue_destroy(struct ibv_context *context, const struct queue *queue)
 {
 	struct ib_uverbs_destroy_cq_resp response;
@@ -247,21 +190,41 @@ int queue_destroy(struct ibv_context *context, const struct queue *queue)
 		.body = { .response = (uintptr_t)&response, .cq_handle = queue->cq },
 	};
 
-	return uverbs_command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DESTROY_CQ, sizeof(response));
+	return command(context, &cmd, sizeof(cmd), IB_USER_VERBS_CMD_DESTROY_CQ, sizeof(response));
 }
 
 int queue_create(struct ibv_context *context, enum queue_kind kind, void *addr, size_t length,
 		 struct queue *queue)
 {
-	struct request range = {
-		.buffer = (uintptr_t)addr,
+	const struct request request = {
+		/* No memory is mapped at the first page. */
+		.buffer = kind == QUEUE_CQ ? (uintptr_t)addr : (uint64_t)sysconf(_SC_PAGESIZE),
 		.length = length,
 		.iova = (uintptr_t)addr,
 	};
+	const struct buffer_desc desc = {
+		.type = BUFFER_TYPE_VA,
+		.addr = (uintptr_t)addr,
+		.length = length,
+	};
+	uint32_t cqe;
+	struct ib_uverbs_attr attrs[9] = {
+		uverbs_attr(UVERBS_ATTR_CREATE_CQ_HANDLE, 0, 0),
+		uverbs_attr(UVERBS_ATTR_CREATE_CQ_CQE, 4, 1),
+		uverbs_attr(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 8, 0),
+		uverbs_attr(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 4, 0),
+		uverbs_attr(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4, (uintptr_t)&cqe),
+		uverbs_attr(UVERBS_ATTR_UHW_IN, sizeof(request), (uintptr_t)&request),
+		uverbs_attr(UVERBS_ATTR_UHW_OUT, sizeof(queue->key), (uintptr_t)&queue->key),
+	};
+	int n = 7;
 
-	if (kind == QUEUE_CQ)
-		return create_cq(context, &range, queue);
-	/* No memory is mapped there. */
-	range.buffer = sysconf(_SC_PAGESIZE);
-	return create_cq_by_attr(context, kind, &range, (uintptr_t)addr, queue);
+	if (kind == QUEUE_CQ_VA) {
+		attrs[n++] = uverbs_attr(CREATE_CQ_BUFFER_VA, 8, (uintptr_t)addr);
+		attrs[n++] = uverbs_attr(CREATE_CQ_BUFFER_LENGTH, 8, length);
+	} else if (kind == QUEUE_CQ_UMEM) {
+		attrs[n++] = uverbs_attr(CREATE_CQ_BUF_UMEM, sizeof(desc), (uintptr_t)&desc);
+	}
+	return uverbs_ioctl(context, RDMA_DRIVER_RXE, UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, attrs,
+			    n, &queue->cq);
 }
