@@ -65,8 +65,8 @@ impl Record {
         match self.umem.mode() {
             None if self.umem.is_provided() => ("va", "provided"),
             None => ("host", "host"),
-            Some(mode) if is_mapped => (mode::name(mode), "mapped"),
-            Some(mode) => (mode::name(mode), "revoked"),
+            mode if is_mapped => (mode::name(mode), "mapped"),
+            mode => (mode::name(mode), "revoked"),
         }
     }
 

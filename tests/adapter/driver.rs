@@ -13,11 +13,12 @@ use crate::{
         pci as ext_pci, //
     },
     files::Files,
-    mode::Mode,
+    mode,
     register::Registered,
     Number, //
 };
 use kernel::{
+    debugfs::Dir,
     dma::{
         Device as _,
         DmaMask, //
@@ -77,15 +78,12 @@ fn probe(dev: &CoreDevice<'_>) -> Result<Function> {
     let engine = Engine::new(dev).inspect_err(|e| dev_err!(dev, "no edu device: {:?}\n", e))?;
     let number = Number::take()?;
     let n = number.get();
-    let mode = Mode::of_device(n)?;
-    let dir = number.dir()?;
+    let mode = mode::of_device(n)?;
+    let dir = Dir::new(&number.name()?);
     let device = Registered::new(dev, number, mode, engine)
         .inspect_err(|e| dev_err!(dev, "cannot register the RDMA device: {:?}\n", e))?;
     let files = Files::new(&dir, device.adapter())?;
-    match mode.importer() {
-        Some(_) => dev_info!(dev, "edu{}: imports dma-bufs as {}\n", n, mode.name()),
-        None => dev_info!(dev, "edu{}: imports no dma-bufs\n", n),
-    }
+    dev_info!(dev, "edu{}: the mode is {}\n", n, mode::name(mode));
     Ok(Function {
         _files: files,
         _device: device,

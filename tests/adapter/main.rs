@@ -6,17 +6,16 @@
 //! The module creates an RDMA device `edu0`, `edu1`, ... for each `edu` function of QEMU, which is a
 //! DMA engine. Processes register host memory and dma-bufs through `ib_uverbs`, and create queues in
 //! their memory ([`queue`]), with the functions of ib_core that drivers use ([`umem`]). There is no
-//! network: a line written to `/sys/kernel/debug/peer_mem_test_adapter/eduN/dma` accesses the memory
-//! ([`command`]) by the device's own DMA ([`engine`]).
+//! network: a line written to `/sys/kernel/debug/eduN/dma` accesses the memory ([`command`])
+//! by the device's own DMA ([`engine`]).
 
 use kernel::{
-    debugfs,
-    new_mutex,
     prelude::*,
     str::CString,
-    sync::{
-        Arc,
-        Mutex, //
+    sync::atomic::{
+        Atomic,
+        Full,
+        Relaxed, //
     }, //
 };
 
@@ -47,10 +46,7 @@ mod queue;
 mod register;
 mod umem;
 
-use ext::base::{
-    pci,
-    snapshot::Snapshot, //
-};
+use ext::base::pci;
 
 module! {
     type: TestAdapter,
@@ -60,28 +56,16 @@ module! {
     license: "GPL",
 }
 
-/// The state that all devices share: `probe` gets no argument for it.
-static SHARED: Snapshot<Shared> = Snapshot::new();
+/// The numbers in use, a bit each.
+static NUMBERS: Atomic<u64> = Atomic::new(0);
 
-/// The state that all devices share.
-#[pin_data]
-pub(crate) struct Shared {
-    /// The directory in debugfs.
-    dir: debugfs::Dir,
-    /// The numbers in use, a bit each.
-    #[pin]
-    numbers: Mutex<u64>,
-}
-
-impl Shared {
-    fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                dir: debugfs::Dir::new(c"peer_mem_test_adapter"),
-                numbers <- new_mutex!(0, "adapter::Shared::numbers"),
-            }),
-            GFP_KERNEL,
-        )
+/// Replaces the numbers in use by what `new` makes of them. Returns the old ones.
+fn update(new: impl Fn(u64) -> Result<u64>) -> Result<u64> {
+    loop {
+        let old = NUMBERS.load(Relaxed);
+        if NUMBERS.cmpxchg(old, new(old)?, Full).is_ok() {
+            return Ok(old);
+        }
     }
 }
 
@@ -89,75 +73,47 @@ impl Shared {
 ///
 /// # Invariants
 ///
-/// The bit of `number` is set on behalf of this object.
-pub(crate) struct Number {
-    shared: Arc<Shared>,
-    number: u32,
-}
+/// The bit of the number is set on behalf of this object.
+pub(crate) struct Number(u32);
 
 impl Number {
     /// Takes the lowest free number, so a function that is bound again is the same device.
     fn take() -> Result<Self> {
-        let shared = SHARED.load().ok_or(ENODEV)?;
-        let mut numbers = shared.numbers.lock();
-        let number = numbers.trailing_ones();
-        let bit = 1u64.checked_shl(number).ok_or(ENOSPC)?;
-        *numbers |= bit;
-        drop(numbers);
+        let bit = |used: u64| 1u64.checked_shl(used.trailing_ones()).ok_or(ENOSPC);
+        let used = update(|used| Ok(used | bit(used)?))?;
         // INVARIANT: The bit was set above.
-        Ok(Self { shared, number })
+        Ok(Self(used.trailing_ones()))
     }
 
     /// Returns the number.
     fn get(&self) -> u32 {
-        self.number
+        self.0
     }
 
     /// Returns the name of the device.
     fn name(&self) -> Result<CString> {
-        CString::try_from_fmt(fmt!("edu{}", self.number))
-    }
-
-    /// Creates a directory of that name in debugfs.
-    fn dir(&self) -> Result<debugfs::Dir> {
-        Ok(self.shared.dir.subdir(&self.name()?))
+        CString::try_from_fmt(fmt!("edu{}", self.0))
     }
 }
 
 impl Drop for Number {
     fn drop(&mut self) {
         // INVARIANT: The object ends here.
-        *self.shared.numbers.lock() &= !(1 << self.number);
-    }
-}
-
-/// Clears [`SHARED`] when the module is unloaded.
-struct ClearShared;
-
-impl Drop for ClearShared {
-    fn drop(&mut self) {
-        drop(SHARED.replace(None));
+        let _ = update(|used| Ok(used & !(1 << self.0)));
     }
 }
 
 /// The module.
 #[pin_data]
 struct TestAdapter {
-    // Dropped in this order: the removal of a device uses the shared state.
     /// The PCI driver.
     #[pin]
     driver: pci::Registration<driver::EduDriver>,
-    /// The shared state.
-    _shared: ClearShared,
 }
 
 impl kernel::InPlaceModule for TestAdapter {
     fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            _shared: {
-                drop(SHARED.replace(Some(Shared::new()?)));
-                ClearShared
-            },
             driver <- pci::Registration::new(<Self as kernel::ModuleMetadata>::NAME, module),
             _: { driver.add_id(driver::VENDOR, driver::DEVICE)? },
         })

@@ -119,7 +119,7 @@ pub(crate) unsafe extern "C" fn reg_user_mr_dmabuf(
     let make = || {
         let (access, range) = checked(offset, length, iova, access, dmah)?;
         // SAFETY: The device is that of this operation.
-        let mode = unsafe { adapter(dev) }.mode().importer().ok_or_else(eopnotsupp)?;
+        let mode = unsafe { adapter(dev) }.mode().ok_or_else(eopnotsupp)?;
         // SAFETY: The device is registered while it has MRs.
         let umem = unsafe { Umem::of_dma_buf(dev, mode, fd, range, access) }?;
         // SAFETY: The device is that of this operation.

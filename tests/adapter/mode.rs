@@ -8,64 +8,35 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// A way to get peer memory; each is that of stock drivers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
-    /// As mlx5: a dma-buf that is not pinned; after an invalidation the next access maps it again.
-    Dynamic,
-    /// As irdma: a pinned dma-buf; an invalidation is final.
-    Revocable,
-    /// As efa and bnxt_re: a pinned dma-buf that the exporter cannot invalidate.
-    Pinned,
-    /// As mlx4, hns and qedr: no import of dma-bufs. All memory is pinned by its address.
-    Va,
+/// How a device imports dma-bufs; `None`: not at all, and all memory is pinned by its address.
+pub(crate) type Mode = Option<importer::Mode>;
+
+/// The modes by their names in the parameter. Each is that of stock drivers; the first one is the default.
+const MODES: [(&str, Mode); 4] = [
+    // As mlx5: a dma-buf that is not pinned; after an invalidation the next access maps it again.
+    ("dynamic", Some(importer::Mode::Dynamic)),
+    // As irdma: a pinned dma-buf; an invalidation is final.
+    ("revocable", Some(importer::Mode::Revocable)),
+    // As efa and bnxt_re: a pinned dma-buf that the exporter cannot invalidate.
+    ("pinned", Some(importer::Mode::Pinned)),
+    // As mlx4, hns and qedr.
+    ("va", None),
+];
+
+/// Returns the mode of the device with that number: that of its item in the parameter, or of the last
+/// one. `EINVAL` if the item is wrong.
+pub(crate) fn of_device(number: u32) -> Result<Mode> {
+    let text = params::string(c"modes");
+    if text.is_empty() {
+        return Ok(MODES[0].1);
+    }
+    let item = text.split(',').take(number as usize + 1).last();
+    let found = MODES.iter().find(|(name, _)| Some(*name) == item);
+    found.map(|(_, mode)| *mode).ok_or(EINVAL)
 }
 
-impl Mode {
-    /// Returns the name in the parameter.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Dynamic => "dynamic",
-            Self::Revocable => "revocable",
-            Self::Pinned => "pinned",
-            Self::Va => "va",
-        }
-    }
-
-    fn parse(name: &str) -> Option<Self> {
-        [Self::Dynamic, Self::Revocable, Self::Pinned, Self::Va]
-            .into_iter()
-            .find(|mode| mode.name() == name)
-    }
-
-    /// Returns how the device imports dma-bufs, if it does.
-    pub(crate) fn importer(self) -> Option<importer::Mode> {
-        match self {
-            Self::Dynamic => Some(importer::Mode::Dynamic),
-            Self::Revocable => Some(importer::Mode::Revocable),
-            Self::Pinned => Some(importer::Mode::Pinned),
-            Self::Va => None,
-        }
-    }
-
-    /// Returns the mode of the device with that number: that of its item in the parameter, or of the last
-    /// one. `EINVAL` if the item is wrong.
-    pub(crate) fn of_device(number: u32) -> Result<Self> {
-        let text = params::string(c"modes");
-        if text.is_empty() {
-            return Ok(Self::Dynamic);
-        }
-        let item = text.split(',').take(number as usize + 1).last();
-        item.and_then(Self::parse).ok_or(EINVAL)
-    }
-}
-
-/// Returns the name of a way to import dma-bufs.
-pub(crate) fn name(mode: importer::Mode) -> &'static str {
-    match mode {
-        importer::Mode::Dynamic => Mode::Dynamic.name(),
-        importer::Mode::NoPeer2Peer => "no-peer2peer",
-        importer::Mode::Revocable => Mode::Revocable.name(),
-        importer::Mode::Pinned => Mode::Pinned.name(),
-    }
+/// Returns the name of a mode.
+pub(crate) fn name(mode: Mode) -> &'static str {
+    let found = MODES.iter().find(|(_, other)| *other == mode);
+    found.map_or("no-peer2peer", |(name, _)| name)
 }

@@ -97,7 +97,7 @@ impl Registered {
         raw.ib.num_comp_vectors = 1;
         raw.ib.node_guid = u64::from(self.number.get() + 1).to_be();
         raw.ib.__bindgen_anon_1.dev.parent = parent;
-        let ops = match self.adapter.mode().importer() {
+        let ops = match self.adapter.mode() {
             Some(_) => &ops::OPS,
             None => &ops::NO_DMA_BUF_OPS,
         };

@@ -5,7 +5,7 @@
 # The test RDMA adapters edu0, edu1, ... (tests/adapter), one for each edu device of the
 # guest, and processes with an MR each. Sourced by the suites that use them.
 
-ADAPTER=/sys/kernel/debug/peer_mem_test_adapter
+ADAPTER=/sys/kernel/debug
 SAMPLE=$MODS/external/samples/peer_client/peer_client_sample.ko
 ADAPTER_MR=/mnt/programs/adapter_mr
 # Results of adapter_start and adapter_set.
@@ -209,7 +209,7 @@ no_dma_buf_left() {
 }
 
 # Fails while an adapter has an MR, or a dma-buf of the test exporter exists.
-nothing_imported() { [ -z "$(cat "$ADAPTER"/*/mrs)" ] && no_dma_buf_left; }
+nothing_imported() { [ -z "$(cat "$ADAPTER"/edu*/mrs)" ] && no_dma_buf_left; }
 
 # copies DEVICE: the adapter copies from one BAR to the other by DMA.
 copies() {
