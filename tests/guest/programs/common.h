@@ -3,22 +3,12 @@
 #ifndef COMMON_H
 #define COMMON_H
 
-#include <sys/mman.h>
-#include <sys/types.h>
+#include <stddef.h>
 
 /* Closes a file, unless it is -1; errno stays. */
 void close_quietly(int fd);
 
 /* Has /dev/ib_peer_mem, which @control is, export memory as a dma-buf. -1: errno says why not. */
 int export_range(int control, const void *addr, size_t length);
-
-/*
- * Makes a dma-buf of a memfd that can be sealed, with @size bytes. -1: errno says why not; ENODEV:
- * the kernel has no udmabuf.
- */
-int udmabuf_of(int memfd, size_t size);
-
-/* Returns how many file descriptors of this process are open. */
-int open_files(void);
 
 #endif /* COMMON_H */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <linux/dma-heap.h>
+#include <linux/udmabuf.h>
 
 #include "common.h"
 #include "exporter.h"
@@ -17,11 +18,19 @@
 
 static int make_udmabuf(size_t size)
 {
-	int memfd = memfd_create("exporter", MFD_ALLOW_SEALING | MFD_CLOEXEC);
-	int fd = udmabuf_of(memfd, size);
+	struct udmabuf_create create = { .size = size };
+	int device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd = -1;
 
+	if (device < 0) {
+		errno = ENODEV;
+		return -1;
+	}
+	create.memfd = memfd_create("exporter", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+	if (!ftruncate(create.memfd, size) && !fcntl(create.memfd, F_ADD_SEALS, F_SEAL_SHRINK))
+		fd = ioctl(device, UDMABUF_CREATE, &create);
 	/* The dma-buf has the pages. */
-	close_quietly(memfd);
+	close_quietly(create.memfd);
+	close_quietly(device);
 	return fd;
 }
 

@@ -71,8 +71,6 @@ int open_bar(struct thread *t);
 void starve(struct thread *t, bool on);
 /* Reports a bug and ends the program. */
 void bug(struct thread *t, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
-/* Copies bytes. Returns false after SIGBUS or SIGSEGV. */
-bool copy_guarded(volatile char *to, const volatile char *from, size_t n);
 
 /* Counts the call of the thread. Its errno must be one of those in the table. */
 void called(struct thread *t, int error);

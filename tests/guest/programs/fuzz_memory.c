@@ -15,6 +15,7 @@
 #include <io_peer_mem.h>
 
 #include "fuzz.h"
+#include "memory.h"
 
 #define ARENA_PAGES 64
 
@@ -134,8 +135,8 @@ static int access_it(struct thread *t)
 	struct iovec there = { .iov_base = at, .iov_len = n };
 
 	switch (below(t, 5)) {
-	case 0 ... 1: return copy_guarded(buffer, at, 1) ? 0 : EFAULT;
-	case 2: return copy_guarded(at, buffer, 1) ? 0 : EFAULT;
+	case 0 ... 1: return memory_read(buffer, at, 1) ? EFAULT : 0;
+	case 2: return memory_fill(at, 1, t->random) ? EFAULT : 0;
 	case 3: return process_vm_readv(getpid(), &here, 1, &there, 1, 0) < 0 ? errno : 0;
 	default: return process_vm_writev(getpid(), &here, 1, &there, 1, 0) < 0 ? errno : 0;
 	}

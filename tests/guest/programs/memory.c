@@ -318,10 +318,16 @@ int memory_unmap(struct memory *m)
 }
 
 static _Thread_local sigjmp_buf gone;
+static _Thread_local volatile sig_atomic_t guarded;
 
+/* One elsewhere ends the program. */
 static void on_signal(int sig)
 {
-	siglongjmp(gone, sig);
+	if (guarded) {
+		guarded = false;
+		siglongjmp(gone, sig);
+	}
+	signal(sig, SIG_DFL);
 }
 
 static void catch_signals(void)
@@ -356,7 +362,9 @@ int memory_fill(char *to, size_t length, uint64_t seed)
 	catch_signals();
 	if (sigsetjmp(gone, 1))
 		return -1;
+	guarded = true;
 	walk(to, length, seed, true);
+	guarded = false;
 	return 0;
 }
 
@@ -365,7 +373,9 @@ int memory_check(const char *from, size_t length, uint64_t seed, size_t *wrong)
 	catch_signals();
 	if (sigsetjmp(gone, 1))
 		return -1;
+	guarded = true;
 	*wrong = walk((char *)from, length, seed, false);
+	guarded = false;
 	return 0;
 }
 
@@ -374,6 +384,8 @@ int memory_read(char *to, const char *from, size_t length)
 	catch_signals();
 	if (sigsetjmp(gone, 1))
 		return -1;
+	guarded = true;
 	memcpy(to, from, length);
+	guarded = false;
 	return 0;
 }
