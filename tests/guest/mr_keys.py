@@ -29,6 +29,7 @@ from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QPCap, QPInitAttrEx
 from pyverbs.wr import SGE
 
+from calls import c_int, c_size_t, c_void_p, library
 from connect import ALL, REMOTE, connect
 
 SIZE = 1 << 20
@@ -414,11 +415,8 @@ def stacked(a, b):
 
 ACTIONS = {f.__name__: f for f in (lists, writer, client, children, reregistered, implicit, imported,
                                    another_process, another_program, forked, stacked)}
-LIBC = ctypes.CDLL(None)
-LIBC.mremap.restype = ctypes.c_void_p
-LIBC.mremap.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p
-LIBC.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
-LIBC.mincore.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
+LIBC = library(None, mremap=(c_void_p, c_void_p, c_size_t, c_size_t, c_int, c_void_p),
+               munmap=(c_int, c_void_p, c_size_t), mincore=(c_int, c_void_p, c_size_t, ctypes.c_char_p))
 
 if sys.argv[3] == 'imported':
     PAIRS.ctx = Context(cmd_fd=int(sys.argv[6]))
