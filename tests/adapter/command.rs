@@ -36,43 +36,10 @@ pub(crate) struct Place {
     pub(crate) addr: u64,
 }
 
-enum Command {
-    Read(Place, usize),
-    Write(Place, usize),
-    Copy(Place, Place, u64),
-    RawWrite(u64, usize),
-}
-
-/// Parses a number.
-fn number(word: &str) -> Option<u64> {
+fn number(word: &str) -> Result<u64> {
     match word.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => word.parse().ok(),
-    }
-}
-
-fn parse(text: &str) -> Option<Command> {
-    let mut words = text.split_ascii_whitespace();
-    let name = words.next()?;
-    let mut args = [0; 5];
-    let mut n = 0;
-    for word in words {
-        *args.get_mut(n)? = number(word)?;
-        n += 1;
-    }
-    let place = |i: usize| {
-        Some(Place {
-            key: u32::try_from(args[i]).ok()?,
-            addr: args[i + 1],
-        })
-    };
-    let len = |i: usize| usize::try_from(args[i]).ok();
-    match (name, n) {
-        ("read", 3) => Some(Command::Read(place(0)?, len(2)?)),
-        ("write", 3) => Some(Command::Write(place(0)?, len(2)?)),
-        ("copy", 5) => Some(Command::Copy(place(0)?, place(2)?, args[4])),
-        ("raw-write", 2) => Some(Command::RawWrite(args[0], len(1)?)),
-        _ => None,
+        Some(digits) => u64::from_str_radix(digits, 16).map_err(|_| EINVAL),
+        None => word.parse().map_err(|_| EINVAL),
     }
 }
 
@@ -83,11 +50,25 @@ fn parse(text: &str) -> Option<Command> {
 /// `ETIMEDOUT`: the device fails. `EINTR`: a signal arrived between two pieces of a copy.
 pub(crate) fn run(adapter: &Adapter, text: &[u8]) -> Result {
     let text = str::from_utf8(text).map_err(|_| EINVAL)?;
-    match parse(text).ok_or(EINVAL)? {
-        Command::Read(from, len) => adapter.access(Direction::FromMemory, from, len),
-        Command::Write(to, len) => adapter.access(Direction::ToMemory, to, len),
-        Command::Copy(from, to, len) => copy(adapter, from, to, len),
-        Command::RawWrite(addr, len) => adapter.raw_write(addr, len),
+    let mut words = text.split_ascii_whitespace();
+    let name = words.next().ok_or(EINVAL)?;
+    let (mut args, mut n) = ([0; 5], 0);
+    for word in words {
+        *args.get_mut(n).ok_or(EINVAL)? = number(word)?;
+        n += 1;
+    }
+    let place = |i: usize| -> Result<Place> {
+        Ok(Place {
+            key: args[i].try_into()?,
+            addr: args[i + 1],
+        })
+    };
+    match (name, n) {
+        ("read", 3) => adapter.access(Direction::FromMemory, place(0)?, args[2].try_into()?),
+        ("write", 3) => adapter.access(Direction::ToMemory, place(0)?, args[2].try_into()?),
+        ("copy", 5) => copy(adapter, place(0)?, place(2)?, args[4]),
+        ("raw-write", 2) => adapter.raw_write(args[0], args[1].try_into()?),
+        _ => Err(EINVAL),
     }
 }
 

@@ -17,7 +17,6 @@ use crate::{
 use core::ptr;
 use kernel::prelude::*;
 
-/// The operations that create CQs.
 pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     create_cq: Some(create_cq),
     #[cfg(have_user_cq)]

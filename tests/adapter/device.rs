@@ -54,7 +54,6 @@ impl Record {
         Ok(offset)
     }
 
-    /// Returns whether the access flags allow a transfer in that direction.
     fn allows(&self, direction: Direction) -> bool {
         direction == Direction::FromMemory
             || self.access & rdma::ib_access_flags_IB_ACCESS_LOCAL_WRITE != 0
@@ -93,7 +92,6 @@ impl Record {
     }
 }
 
-/// The state of the device.
 struct Inner {
     engine: Engine,
     last_key: u32,
@@ -140,7 +138,6 @@ impl Inner {
     }
 }
 
-/// A device.
 #[pin_data]
 pub(crate) struct Adapter {
     mode: Mode,
@@ -167,7 +164,6 @@ impl Adapter {
         )
     }
 
-    /// Returns how the device gets peer memory.
     pub(crate) fn mode(&self) -> Mode {
         self.mode
     }
@@ -219,7 +215,6 @@ impl Adapter {
         Ok(())
     }
 
-    /// Returns the access flags of an MR.
     pub(crate) fn access_of(&self, key: u32) -> Result<u32> {
         let inner = self.inner.lock();
         let i = inner.position(key).ok_or(EINVAL)?;

@@ -34,16 +34,12 @@ pub(crate) const DEVICE: u16 = 0x11e8;
 /// The longest DMA segment: the size of the largest page.
 const MAX_SEGMENT: u32 = 2 << 20;
 
-/// The driver.
 pub(crate) struct EduDriver;
 
-/// The state of a bound function.
 pub(crate) struct Function {
     // Dropped in this order: no command runs while the device is unregistered, which ends the MRs
     // before the BAR is unmapped.
-    /// The files in debugfs.
     _files: Files,
-    /// The RDMA device.
     _device: Registered,
 }
 
@@ -66,7 +62,6 @@ impl ext_pci::Recovery for EduDriver {}
 #[vtable]
 impl ext_pci::BindWith for EduDriver {}
 
-/// Creates the RDMA device of `dev`.
 fn probe(dev: &CoreDevice<'_>) -> Result<Function> {
     ext_pci::enable_mem(dev)?;
     dev.set_master();

@@ -55,12 +55,9 @@ type Bar<'a> = MappedBar<'a, 0x100>;
 /// The BAR, while the function is bound.
 type Registers = DevresBar<0x100>;
 
-/// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// From memory into the device's buffer.
     FromMemory,
-    /// From the device's buffer to memory.
     ToMemory,
 }
 

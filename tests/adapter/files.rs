@@ -28,7 +28,6 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Creates the files. Context: may sleep.
     pub(crate) fn new(dir: &Dir, adapter: &Arc<Adapter>) -> Result<Self> {
         let dma = dir.write_callback_file(c"dma", adapter.clone(), &write);
         let mrs = dir.read_callback_file(c"mrs", adapter.clone(), &read);
@@ -47,7 +46,6 @@ fn write(adapter: &Arc<Adapter>, reader: &mut UserSliceReader) -> Result {
     command::run(adapter, text)
 }
 
-/// Prints the list of MRs.
 fn read(adapter: &Arc<Adapter>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     adapter.list(f)
 }

@@ -85,12 +85,10 @@ impl Number {
         Ok(Self(used.trailing_ones()))
     }
 
-    /// Returns the number.
     fn get(&self) -> u32 {
         self.0
     }
 
-    /// Returns the name of the device.
     fn name(&self) -> Result<CString> {
         CString::try_from_fmt(fmt!("edu{}", self.0))
     }
@@ -103,10 +101,8 @@ impl Drop for Number {
     }
 }
 
-/// The module.
 #[pin_data]
 struct TestAdapter {
-    /// The PCI driver.
     #[pin]
     driver: pci::Registration<driver::EduDriver>,
 }

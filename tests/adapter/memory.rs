@@ -23,7 +23,6 @@ use kernel::{
     prelude::*, //
 };
 
-/// The longest MR.
 pub(crate) const MAX_MR_SIZE: u64 = 1 << 40;
 
 /// The access flags that an MR can have.
@@ -50,7 +49,6 @@ fn range(start: u64, len: u64, iova: u64) -> Result<Range> {
     Ok(Range { start, len, iova })
 }
 
-/// Returns the access flags and the memory of a new MR.
 fn checked(
     start: u64,
     length: u64,

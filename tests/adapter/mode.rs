@@ -35,7 +35,6 @@ pub(crate) fn of_device(number: u32) -> Result<Mode> {
     found.map(|(_, mode)| *mode).ok_or(EINVAL)
 }
 
-/// Returns the name of a mode.
 pub(crate) fn name(mode: Mode) -> &'static str {
     let found = MODES.iter().find(|(_, other)| *other == mode);
     found.map_or("no-peer2peer", |(name, _)| name)

@@ -38,7 +38,6 @@ const ACCESS: u32 = rdma::ib_access_flags_IB_ACCESS_LOCAL_WRITE;
 struct Request {
     /// The address of the buffer. Ignored if an attribute of the request has the buffer.
     buffer: u64,
-    /// The length of the buffer.
     length: u64,
     /// The address that the first byte of the buffer has in commands.
     iova: u64,

@@ -111,7 +111,6 @@ impl Registered {
         Ok(())
     }
 
-    /// Returns the device's own side.
     pub(crate) fn adapter(&self) -> &Arc<Adapter> {
         &self.adapter
     }

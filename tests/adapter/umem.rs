@@ -51,7 +51,6 @@ pub(crate) const PAGE_SIZES: usize = PAGE_SIZE | (64 << 10) | (2 << 20);
 pub(crate) struct Range {
     /// The first byte: a virtual address of the calling process, or an offset into a dma-buf.
     pub(crate) start: u64,
-    /// The number of bytes.
     pub(crate) len: u64,
     /// The device's address of the first byte.
     pub(crate) iova: u64,
@@ -67,7 +66,6 @@ struct Fence {
 }
 
 impl Fence {
-    /// Creates a closed fence.
     fn new(iova: u64) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -176,7 +174,6 @@ pub(crate) struct Umem {
 }
 
 impl Umem {
-    /// Returns the umem of pinned memory.
     fn pinned(pinned: Pinned, iova: u64) -> Result<Self> {
         let fence = Fence::new(iova)?;
         fence.open(pinned.mapped())?;
@@ -341,7 +338,6 @@ impl Umem {
     }
 }
 
-/// The addresses of a umem.
 #[derive(Clone, Copy)]
 pub(crate) struct Mapped<'a> {
     umem: importer::Mapped<'a>,
