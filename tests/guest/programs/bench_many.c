@@ -12,6 +12,7 @@
  */
 #include <err.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,9 +44,7 @@ static char *addr;
 
 /* How much memory the kernel uses. */
 enum kmem_kind {
-	KMEM_ALL,		/* that is not free, without that of processes and files */
-	KMEM_SLAB,	/* objects of the slab allocator */
-	KMEM_VMALLOC,
+	KMEM_ALL,	/* that is not free, without that of processes and files */
 	KMEM_CHARGED,	/* kernel memory of the memory cgroup */
 	KMEM_KINDS,
 };
@@ -55,9 +54,7 @@ struct kmem {
 };
 
 /* The operations of the rows. */
-static const char *const kmem_name[KMEM_KINDS] = {
-	"memory", "memory-slab", "memory-vmalloc", "memory-charged",
-};
+static const char *const kmem_name[KMEM_KINDS] = { "memory", "memory-charged" };
 
 /* The sum of the numbers behind @name in the lines of a file. */
 static uint64_t sum_of(const char *path, const char *name)
@@ -113,12 +110,8 @@ static struct kmem kmem_read(void)
 	users = sum_of("/proc/vmstat", "nr_anon_pages ") + sum_of("/proc/vmstat", "nr_file_pages ");
 	slab = sum_of("/proc/vmstat", "nr_slab_reclaimable ") +
 	       sum_of("/proc/vmstat", "nr_slab_unreclaimable ");
-	/* Its pages stay with the slab allocator when objects are freed. */
-	kmem.bytes[KMEM_SLAB] = slab_objects();
-	/* Grows when memory is used. */
-	kmem.bytes[KMEM_ALL] = (UINT32_MAX - free - users - slab) * page +
-				     kmem.bytes[KMEM_SLAB];
-	kmem.bytes[KMEM_VMALLOC] = sum_of("/proc/meminfo", "VmallocUsed:") * 1024;
+	/* Grows when memory is used. The pages of objects stay with the slab allocator when these are freed. */
+	kmem.bytes[KMEM_ALL] = (UINT32_MAX - free - users - slab) * page + slab_objects();
 	snprintf(path, sizeof(path), "%s/memory.stat", cgroup);
 	kmem.bytes[KMEM_CHARGED] = sum_of(path, "kernel ");
 	return kmem;
@@ -175,22 +168,16 @@ static void control(unsigned int request)
 		err(1, "bench_memory");
 }
 
-/* The request of bench_memory for an end. */
-static unsigned int request_of(const char *end)
-{
-	return strcmp(end, "invalidate") ? BENCH_MEMORY_UNREGISTER : BENCH_MEMORY_INVALIDATE;
-}
-
-static uint64_t end_once_by_client(const char *end)
+static uint64_t end_once(bool unregister)
 {
 	uint64_t cost;
 
 	register_all();
 	bench_begin();
-	control(request_of(end));
+	control(unregister ? BENCH_MEMORY_UNREGISTER : BENCH_MEMORY_INVALIDATE);
 	cost = bench_end();
 	deregister_all();
-	if (request_of(end) == BENCH_MEMORY_UNREGISTER) {
+	if (unregister) {
 		control(BENCH_MEMORY_REGISTER);
 		/* In the place of the one that has been revoked. */
 		register_one();
@@ -198,13 +185,13 @@ static uint64_t end_once_by_client(const char *end)
 	return cost;
 }
 
-static uint64_t end_by_client(const char *end)
+static uint64_t measure(const char *end)
 {
 	int again = count <= 1 ? SINGLES : 1;
 	uint64_t cost = 0;
 
 	for (int i = 0; i < again; i++)
-		cost += end_once_by_client(end);
+		cost += end_once(!strcmp(end, "unregister"));
 	return cost / again;
 }
 
@@ -245,7 +232,7 @@ int main(int argc, char **argv)
 	}
 	rounds = count > 100 ? 1 : ROUNDS;
 	for (int i = 0; i < rounds; i++)
-		cost[i] = end_by_client(end);
+		cost[i] = measure(end);
 	snprintf(label, sizeof(label), "%d", count);
 	snprintf(name, sizeof(name), "many-%s", target);
 	bench_row(label, name, size, end, cost, rounds);
