@@ -2,7 +2,6 @@
 /*
  * The dma-buf: importers that need not pin it are invalidated when the memory moves.
  */
-#include <linux/delay.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
@@ -29,8 +28,7 @@ static int attach(struct dma_buf *dmabuf, struct dma_buf_attachment *attachment)
 
 	if (error)
 		return -(int)error;
-	if ((READ_ONCE(b->options[PEER_TEST_EXPORTER_PEER2PEER]) || b->function || is_gpu(dmabuf)) &&
-	    !attachment->peer2peer)
+	if ((b->function || is_gpu(dmabuf)) && !attachment->peer2peer)
 		return -EOPNOTSUPP;
 	dma_resv_lock(dmabuf->resv, NULL);
 	b->attached++;
@@ -126,6 +124,20 @@ static int map_segments(struct buffer *b, struct device *dev, struct sg_table *t
 	return 0;
 }
 
+static int map_pages(struct buffer *b, struct device *dev, struct sg_table *table,
+		     enum dma_data_direction direction)
+{
+	int rc = sg_alloc_table_from_pages(table, b->pages, b->n_pages, 0,
+					   (size_t)b->n_pages << PAGE_SHIFT, GFP_KERNEL);
+
+	if (rc)
+		return rc;
+	rc = dma_map_sgtable(dev, table, direction, MAP_ATTRS);
+	if (rc)
+		sg_free_table(table);
+	return rc;
+}
+
 static struct sg_table *map(struct dma_buf_attachment *attachment, enum dma_data_direction direction)
 {
 	struct buffer *b = attachment->dmabuf->priv;
@@ -138,32 +150,19 @@ static struct sg_table *map(struct dma_buf_attachment *attachment, enum dma_data
 		return ERR_PTR(-ENODEV);
 	if (error)
 		return ERR_PTR(-(int)error);
-	msleep(READ_ONCE(b->options[PEER_TEST_EXPORTER_MAP_DELAY]));
 	table = kzalloc(sizeof(*table), GFP_KERNEL);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
-	if (is_gpu(attachment->dmabuf)) {
+	if (is_gpu(attachment->dmabuf))
 		rc = map_segments(b, attachment->dev, table, direction);
-		if (rc)
-			goto free;
-		b->mapped++;
-		return table;
+	else
+		rc = map_pages(b, attachment->dev, table, direction);
+	if (rc) {
+		kfree(table);
+		return ERR_PTR(rc);
 	}
-	rc = sg_alloc_table_from_pages(table, b->pages, b->n_pages, 0,
-				       (size_t)b->n_pages << PAGE_SHIFT, GFP_KERNEL);
-	if (rc)
-		goto free;
-	rc = dma_map_sgtable(attachment->dev, table, direction, MAP_ATTRS);
-	if (rc)
-		goto free_table;
 	b->mapped++;
 	return table;
-
-free_table:
-	sg_free_table(table);
-free:
-	kfree(table);
-	return ERR_PTR(rc);
 }
 
 static void unmap(struct dma_buf_attachment *attachment, struct sg_table *table,

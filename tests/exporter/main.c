@@ -64,16 +64,6 @@ static ssize_t device_read(struct file *file, char __user *to, size_t length, lo
 	return rc;
 }
 
-/* The other values are errnos and flags. */
-static u32 max_of(u32 option)
-{
-	switch (option) {
-	case PEER_TEST_EXPORTER_MAP_DELAY: return PEER_TEST_EXPORTER_MAX_DELAY;
-	case PEER_TEST_EXPORTER_FUNCTION: return U16_MAX;
-	default: return MAX_ERRNO;
-	}
-}
-
 static int set(struct buffer *b, void __user *user)
 {
 	struct peer_test_exporter_set arg;
@@ -82,7 +72,8 @@ static int set(struct buffer *b, void __user *user)
 		return -EFAULT;
 	if (arg.option >= PEER_TEST_EXPORTER_OPTIONS)
 		return -EINVAL;
-	if (arg.value > max_of(arg.option))
+	/* The other values are errnos and flags. */
+	if (arg.value > (arg.option == PEER_TEST_EXPORTER_FUNCTION ? U16_MAX : MAX_ERRNO))
 		return -EINVAL;
 	WRITE_ONCE(b->options[arg.option], arg.value);
 	return 0;

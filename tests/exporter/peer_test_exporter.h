@@ -14,10 +14,6 @@ enum peer_test_exporter_option {
 	PEER_TEST_EXPORTER_ATTACH_ERROR,
 	PEER_TEST_EXPORTER_MAP_ERROR,
 	PEER_TEST_EXPORTER_PIN_ERROR,
-	/* Milliseconds that map takes; at most PEER_TEST_EXPORTER_MAX_DELAY. */
-	PEER_TEST_EXPORTER_MAP_DELAY,
-	/* Not 0: attach fails with EOPNOTSUPP for importers without allow_peer2peer. */
-	PEER_TEST_EXPORTER_PEER2PEER,
 	/*
 	 * BUS << 8 | DEVFN of a PCI function of domain 0, when the dma-buf is created: the memory is
 	 * peer-to-peer memory of its BAR. 0: host memory.
@@ -32,7 +28,6 @@ enum peer_test_exporter_option {
 	PEER_TEST_EXPORTER_OPTIONS,
 };
 
-#define PEER_TEST_EXPORTER_MAX_DELAY 10000
 #define PEER_TEST_EXPORTER_MAX_SIZE (64 << 20)
 
 struct peer_test_exporter_set {

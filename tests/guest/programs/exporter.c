@@ -96,8 +96,6 @@ int exporter_set(int control, const char *option)
 		[PEER_TEST_EXPORTER_ATTACH_ERROR] = "attach-error",
 		[PEER_TEST_EXPORTER_MAP_ERROR] = "map-error",
 		[PEER_TEST_EXPORTER_PIN_ERROR] = "pin-error",
-		[PEER_TEST_EXPORTER_MAP_DELAY] = "map-delay",
-		[PEER_TEST_EXPORTER_PEER2PEER] = "peer2peer",
 		[PEER_TEST_EXPORTER_FUNCTION] = "function",
 		[PEER_TEST_EXPORTER_GPU] = "gpu",
 	};

@@ -28,9 +28,8 @@ int exporter_make(struct exported *e, const char *what, size_t size);
 
 /*
  * The test exporter; all return 0, or -1 with errno set. @option: "NAME=NUMBER" of attach-error,
- * map-error, pin-error (an errno; 0: no error), map-delay (ms), peer2peer (1: only importers of
- * peer memory), function (BUS << 8 | DEVFN of the PCI function whose BAR the memory is in; before the
- * dma-buf exists), gpu (1: as a dma-buf of nv_dmabuf, before it exists).
+ * map-error, pin-error (an errno; 0: no error), function (BUS << 8 | DEVFN of the PCI function whose BAR
+ * the memory is in; before the dma-buf exists), gpu (1: as a dma-buf of nv_dmabuf, before it exists).
  */
 int exporter_set(int control, const char *option);
 int exporter_move(int control);

@@ -285,7 +285,7 @@ test_errors_of_the_exporter() {
 		expect "error ${errno#* }" mr none "test:map-error=${errno% *}" whole 0 $SIZE
 		expect "error ${errno#* }" mr none "test:attach-error=${errno% *}" whole 0 $SIZE
 	done
-	mr user test:map-delay=300,peer2peer=1 whole 0 $SIZE
+	mr user test whole 0 $SIZE
 	transfers user
 	# Not mapped again after a move, and then again: another access succeeds.
 	revocation_is_refused
