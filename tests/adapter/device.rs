@@ -8,13 +8,13 @@
 
 use crate::{
     bindings::rdma,
-    command::Place,
     engine::{
         Direction,
         Engine, //
         BUFFER_SIZE,
     },
     ext::base::compat::emsgsize,
+    files::Place,
     mode::{
         self,
         Mode, //
@@ -221,7 +221,7 @@ impl Adapter {
         Ok(inner.mrs[i].access)
     }
 
-    /// See [`crate::command`]. Context: may sleep.
+    /// See [`crate::files`]. Context: may sleep.
     pub(crate) fn access(&self, direction: Direction, place: Place, len: usize) -> Result {
         self.inner.lock().access(direction, place, len)
     }

@@ -6,7 +6,7 @@
 //! The module creates an RDMA device `edu0`, `edu1`, ... for each `edu` function of QEMU, which is a
 //! DMA engine. Processes register host memory and dma-bufs through `ib_uverbs`, and create queues in
 //! their memory ([`queue`]), with the functions of ib_core that drivers use ([`umem`]). There is no
-//! network: a line written to `/sys/kernel/debug/eduN/dma` accesses the memory ([`command`])
+//! network: a line written to `/sys/kernel/debug/eduN/dma` accesses the memory ([`files`])
 //! by the device's own DMA ([`engine`]).
 
 use kernel::{
@@ -28,7 +28,6 @@ pub(crate) use shared::{
     ext, //
 };
 
-mod command;
 mod cq_entry;
 mod device;
 mod driver;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Completion queues. Only their memory is real: the buffer, which the process allocates and the driver
-//! pins. It has a key, by which the commands of [`crate::command`] access it as they access an MR.
+//! pins. It has a key, by which the commands of [`crate::files`] access it as they access an MR.
 
 #![expect(
     clippy::missing_safety_doc,

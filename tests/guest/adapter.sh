@@ -142,7 +142,7 @@ adapter_close() {
 	unset "ADAPTER_IN[$1]" "ADAPTER_OUT[$1]" "ADAPTER_PID[$1]"
 }
 
-# adapter_dma DEVICE COMMAND...: one command of tests/adapter/command.rs. Prints ok, or
+# adapter_dma DEVICE COMMAND...: one command of tests/adapter/files.rs. Prints ok, or
 # prints the errno and fails.
 adapter_dma() {
 	local device=$1 said
