@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bench_many [-m CGROUP] DEVICE TARGET SIZE END COUNT: registers COUNT MRs of SIZE bytes on the same
+ * bench_many DEVICE TARGET SIZE END COUNT: registers COUNT MRs of SIZE bytes on the same
  * memory, beside one more, and measures how they end, in instructions; see bench.h.
  * TARGET: memory (a page of bench_memory.ko), and those of bench_mr that have a path. END:
  *   invalidate      the client of TARGET memory invalidates them
  *   unregister      it is unregistered
- *   none            nothing is measured
- * Prints a row for the end, with the cost of all COUNT, and the label COUNT. With -m prints a row
- * for each kind of memory of the kernel that COUNT MRs take, in bytes; CGROUP is the directory of
- * the process's memory cgroup.
+ *   wait            nothing is measured: registers after a line of input, and ends after another one
+ * Prints a row for the end, with the cost of all COUNT, and the label COUNT.
  */
 #include <err.h>
 #include <errno.h>
@@ -30,7 +28,7 @@
  */
 #define SINGLES 20
 
-static const char *device, *target, *cgroup;
+static const char *device, *target;
 static size_t size;
 static int count;
 
@@ -41,81 +39,6 @@ static int file = -1;
 /* A dma-buf of the memory, else -1. */
 static int dmabuf = -1;
 static char *addr;
-
-/* How much memory the kernel uses. */
-enum kmem_kind {
-	KMEM_ALL,	/* that is not free, without that of processes and files */
-	KMEM_CHARGED,	/* kernel memory of the memory cgroup */
-	KMEM_KINDS,
-};
-
-struct kmem {
-	uint64_t bytes[KMEM_KINDS];
-};
-
-/* The operations of the rows. */
-static const char *const kmem_name[KMEM_KINDS] = { "memory", "memory-charged" };
-
-/* The sum of the numbers behind @name in the lines of a file. */
-static uint64_t sum_of(const char *path, const char *name)
-{
-	FILE *f = fopen(path, "r");
-	uint64_t sum = 0;
-	char line[256];
-
-	if (!f)
-		err(1, "%s", path);
-	while (fgets(line, sizeof(line), f)) {
-		char *start = line + strspn(line, " ");
-		uintmax_t n;
-
-		if (strncmp(start, name, strlen(name)) == 0 &&
-		    sscanf(start + strlen(name), " %ju", &n) == 1)
-			sum += n;
-	}
-	fclose(f);
-	return sum;
-}
-
-/* The bytes of all objects of the slab allocator. */
-static uint64_t slab_objects(void)
-{
-	FILE *f = fopen("/proc/slabinfo", "r");
-	uintmax_t objects, size;
-	uint64_t sum = 0;
-	char line[512];
-
-	if (!f)
-		err(1, "/proc/slabinfo");
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%*s %ju %*u %ju", &objects, &size) == 2)
-			sum += objects * size;
-	fclose(f);
-	return sum;
-}
-
-static struct kmem kmem_read(void)
-{
-	const uint64_t page = sysconf(_SC_PAGESIZE);
-	struct kmem kmem;
-	uint64_t free, users, slab;
-	char path[300];
-	FILE *refresh = fopen("/proc/sys/vm/stat_refresh", "w");
-
-	/* Has each CPU add up what it has counted. */
-	if (!refresh || fputs("1", refresh) < 0 || fclose(refresh))
-		err(1, "/proc/sys/vm/stat_refresh");
-	/* The free pages that a CPU keeps are not in the first figure. */
-	free = sum_of("/proc/zoneinfo", "pages free") + sum_of("/proc/zoneinfo", "count:");
-	users = sum_of("/proc/vmstat", "nr_anon_pages ") + sum_of("/proc/vmstat", "nr_file_pages ");
-	slab = sum_of("/proc/vmstat", "nr_slab_reclaimable ") +
-	       sum_of("/proc/vmstat", "nr_slab_unreclaimable ");
-	/* Grows when memory is used. The pages of objects stay with the slab allocator when these are freed. */
-	kmem.bytes[KMEM_ALL] = (UINT32_MAX - free - users - slab) * page + slab_objects();
-	snprintf(path, sizeof(path), "%s/memory.stat", cgroup);
-	kmem.bytes[KMEM_CHARGED] = sum_of(path, "kernel ");
-	return kmem;
-}
 
 static struct ibv_mr *register_one(void)
 {
@@ -134,26 +57,8 @@ static void set_up(const char *path)
 
 static void register_all(void)
 {
-	struct kmem before, after;
-	char label[16], name[32];
-
-	if (cgroup) {
-		/* Memory that waits for RCU is freed within 5 s. */
-		sleep(6);
-		before = kmem_read();
-	}
 	for (int i = 0; i < count; i++)
 		mrs[i] = register_one();
-	if (!cgroup)
-		return;
-	after = kmem_read();
-	snprintf(label, sizeof(label), "%d", count);
-	snprintf(name, sizeof(name), "many-%s", target);
-	for (int i = 0; i < KMEM_KINDS; i++) {
-		uint64_t bytes = after.bytes[i] > before.bytes[i] ? after.bytes[i] - before.bytes[i] : 0;
-
-		bench_row(label, name, size, kmem_name[i], &bytes, 1);
-	}
 }
 
 static void deregister_all(void)
@@ -201,13 +106,8 @@ int main(int argc, char **argv)
 	char *path, *end, label[16], name[32];
 	int rounds;
 
-	if (argc > 2 && strcmp(argv[1], "-m") == 0) {
-		cgroup = argv[2];
-		argc -= 2;
-		argv += 2;
-	}
 	if (argc != 6)
-		errx(2, "usage: bench_many [-m CGROUP] DEVICE TARGET[:PATH] SIZE END COUNT");
+		errx(2, "usage: bench_many DEVICE TARGET[:PATH] SIZE END COUNT");
 	device = argv[1];
 	target = argv[2];
 	size = strtoul(argv[3], NULL, 0);
@@ -226,8 +126,14 @@ int main(int argc, char **argv)
 
 	bench_clock_init(BENCH_CPU);
 	set_up(path);
-	if (strcmp(end, "none") == 0) {
+	if (strcmp(end, "wait") == 0) {
+		puts("begin");
+		fflush(stdout);
+		getchar();
 		register_all();
+		puts("registered");
+		fflush(stdout);
+		getchar();
 		return 0;
 	}
 	rounds = count > 100 ? 1 : ROUNDS;

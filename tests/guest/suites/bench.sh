@@ -85,12 +85,46 @@ many() {
 	done
 }
 
-# memory TARGET SIZE COUNT
+# kernel_memory: the bytes that are not free, without those of processes and files; and the kernel memory of the
+# memory cgroup. Memory that waits for RCU is freed within 5 s. Pages stay with the slab allocator when their
+# objects are freed, and each CPU keeps free pages.
+kernel_memory() {
+	sleep 6
+	echo 1 >/proc/sys/vm/stat_refresh
+	awk -v page="$PAGE" '
+		/pages free/ { other += $3 }
+		$1 == "count:" { other += $2 }
+		/^nr_(anon_pages|file_pages|slab_reclaimable|slab_unreclaimable) / { other += $2 }
+		FILENAME ~ /slabinfo/ { objects += $2 * $4 }
+		$1 == "kernel" { charged = $2 }
+		END { printf "%.0f %.0f\n", (2 ^ 32 - other) * page + objects, charged }' \
+		/proc/zoneinfo /proc/vmstat /proc/slabinfo /tmp/cgroup/bench/memory.stat
+}
+
+# memory TARGET SIZE COUNT: rows of what so many MRs take.
 memory() {
+	local before after go pid i bytes kinds=(memory memory-charged)
+	rm -f /tmp/go
+	mkfifo /tmp/go
+	exec {go}<>/tmp/go
+	: >/tmp/many
 	(
 		echo $BASHPID >/tmp/cgroup/bench/cgroup.procs
-		exec /mnt/programs/bench_many -m /tmp/cgroup/bench "$DEV" "$1" "$2" none "$3"
-	) >>"$OUT/bench"
+		exec /mnt/programs/bench_many "$DEV" "$1" "$2" wait "$3"
+	) <&"$go" >/tmp/many {go}>&- &
+	pid=$!
+	wait_line /tmp/many '^begin'
+	read -ra before < <(kernel_memory)
+	echo >&"$go"
+	wait_line /tmp/many '^registered'
+	read -ra after < <(kernel_memory)
+	for i in 0 1; do
+		bytes=$((after[i] - before[i]))
+		echo "$3 many-${1%%:*} $2 ${kinds[i]} $bytes $bytes $bytes"
+	done >>"$OUT/bench"
+	echo >&"$go"
+	exec {go}>&-
+	wait $pid
 }
 
 # A table of 1,048,576 entries that do not join, without memory behind it.
