@@ -59,10 +59,7 @@
 #include "adapter_rdma.h"
 #include "exporter.h"
 #include "gpu.h"
-#include "memory.h"
 #include "number.h"
-#include "uverbs.h"
-#include "verbs.h"
 
 static const struct {
 	const char *name;
@@ -83,22 +80,7 @@ static void __attribute__((noreturn)) usage(void)
 	errx(2, "usage: adapter_mr [OPTION].. DEVICE MEMORY OFFSET LENGTH [ACCESS]");
 }
 
-static struct {
-	struct rdma rdma;
-	struct ibv_pd *pd[2];
-	int pd_in_use;
-	struct memory memory;
-	size_t offset, length;
-	int access;
-	struct ibv_mr *mr;	/* NULL: not made by libibverbs */
-	enum queue_kind kind;
-	struct queue queue;
-	struct keys keys;
-	struct keys twin;	/* of another MR of the same range, on its dma-buf */
-	bool has_twin;
-	bool registered;
-	bool by_ioctl;
-} it = { .access = ACCESS_ALL };
+struct adapter it = { .access = ACCESS_ALL };
 
 /* The words after a command, and those that are numbers. */
 #define WORDS 10
@@ -147,7 +129,7 @@ void answer_errno(void)
 static void answer_keys(const char *word)
 {
 	answer("%s lkey=%#x rkey=%#x addr=%#llx length=%zu", word, it.keys.lkey, it.keys.rkey,
-	       (unsigned long long)(uintptr_t)(it.memory.addr + it.offset), it.length);
+	       (unsigned long long)(uintptr_t)its_addr(), it.length);
 }
 
 /* The driver of the device: soft RoCE, and the test adapter which says that it is that, or mlx5. */
@@ -161,15 +143,14 @@ static uint32_t driver(void)
 /* Registers the dma-buf that is mapped, as an application does that has its descriptor. */
 static int reg_dmabuf(int dmabuf, struct keys *keys)
 {
-	return uverbs_reg_dmabuf_mr(it.rdma.context, driver(), it.pd[it.pd_in_use]->handle, dmabuf,
-				    it.memory.start + it.offset, it.length,
-				    (uintptr_t)it.memory.addr + it.offset, it.access, keys);
+	return uverbs_reg_dmabuf_mr(it.rdma.context, driver(), it.rdma.pd->handle, dmabuf,
+				    it.memory.start + it.offset, it.length, (uintptr_t)its_addr(),
+				    it.access, keys);
 }
 
 static int reg(void)
 {
-	char *addr = it.memory.addr + it.offset;
-	struct ibv_pd *pd = it.pd[it.pd_in_use];
+	char *addr = its_addr();
 
 	if (it.kind) {
 		if (queue_create(it.rdma.context, it.kind, addr, it.length, &it.queue))
@@ -179,11 +160,11 @@ static int reg(void)
 		if (reg_dmabuf(it.memory.dmabuf, &it.keys))
 			return -1;
 	} else if (it.by_ioctl) {
-		if (uverbs_reg_mr(it.rdma.context, driver(), pd->handle, (uintptr_t)addr,
+		if (uverbs_reg_mr(it.rdma.context, driver(), it.rdma.pd->handle, (uintptr_t)addr,
 				  it.length, it.access, &it.keys))
 			return -1;
 	} else {
-		it.mr = reg_mr(pd, addr, it.length, it.access);
+		it.mr = reg_mr(it.rdma.pd, addr, it.length, it.access);
 		if (!it.mr)
 			return -1;
 		it.keys = (struct keys) {
@@ -225,7 +206,8 @@ static void rereg(void)
 {
 	struct memory memory = it.memory;
 	size_t offset = it.offset, length = it.length;
-	int flags = 0, access = it.access, pd = it.pd_in_use;
+	int flags = 0, access = it.access;
+	struct ibv_pd *pd = it.rdma.pd, *other_pd = it.other_pd;
 	uint64_t n[2];
 
 	for (int i = 0; i < n_words; i++) {
@@ -252,14 +234,15 @@ static void rereg(void)
 			flags |= IBV_REREG_MR_CHANGE_ACCESS;
 		} else if (!strcmp(words[i], "pd")) {
 			flags |= IBV_REREG_MR_CHANGE_PD;
-			pd = !pd;
+			pd = it.other_pd;
+			other_pd = it.rdma.pd;
 		} else {
 			answer("error SYNTAX");
 			return;
 		}
 	}
 	if (uverbs_rereg_mr(it.rdma.context, &it.keys, flags, (uintptr_t)memory.addr + offset,
-			    length, it.pd[pd]->handle, access)) {
+			    length, pd->handle, access)) {
 		answer_errno();
 		return;
 	}
@@ -271,7 +254,8 @@ static void rereg(void)
 	it.offset = offset;
 	it.length = length;
 	it.access = access;
-	it.pd_in_use = pd;
+	it.rdma.pd = pd;
+	it.other_pd = other_pd;
 	answer_keys("ok");
 }
 
@@ -291,7 +275,7 @@ static void make_twin(void)
 
 static void fill(void)
 {
-	if (memory_fill(it.memory.addr + it.offset, it.length, numbers[0]))
+	if (memory_fill(its_addr(), it.length, numbers[0]))
 		answer("error SIGBUS");
 	else
 		answer("ok length=%zu", it.length);
@@ -301,7 +285,7 @@ static void check(void)
 {
 	size_t wrong;
 
-	if (memory_check(it.memory.addr + it.offset, it.length, numbers[0], &wrong))
+	if (memory_check(its_addr(), it.length, numbers[0], &wrong))
 		answer("error SIGBUS");
 	else if (wrong < it.length)
 		answer("error MISMATCH at=%zu", wrong);
@@ -345,15 +329,6 @@ static void become_sleep(void)
 	err(1, "sleep");
 }
 
-static const struct adapter_rdma *the_mr(void)
-{
-	static struct adapter_rdma mr;
-
-	mr = (struct adapter_rdma) { it.rdma, &it.memory, it.offset, it.length, it.keys.rkey };
-	mr.rdma.pd = it.pd[it.pd_in_use];
-	return &mr;
-}
-
 #define COMMAND(name, call) static void name(void) { call; }
 COMMAND(do_dereg, answer_rc(dereg()))
 COMMAND(unmap, answer_rc(n_words ? memory_change(&it.memory, "unmap", numbers[0], numbers[1]) :
@@ -371,12 +346,12 @@ COMMAND(state, answer_state(it.memory.control))
 COMMAND(map_chunk, answer_rc(gpu_chunk(true, numbers[0])))
 COMMAND(unmap_chunk, answer_rc(gpu_chunk(false, numbers[0])))
 COMMAND(free_gpu, answer_rc(gpu_free()))
-COMMAND(write_mr, transfer(the_mr(), IBV_WR_RDMA_WRITE, numbers[0]))
-COMMAND(read_mr, transfer(the_mr(), IBV_WR_RDMA_READ, numbers[0]))
-COMMAND(writer, writer_start(the_mr()))
-COMMAND(do_churn, churn(the_mr(), numbers[0]))
-COMMAND(do_look, look(the_mr(), &numbers[0]))
-COMMAND(sum, look(the_mr(), NULL))
+COMMAND(write_mr, transfer(IBV_WR_RDMA_WRITE, numbers[0]))
+COMMAND(read_mr, transfer(IBV_WR_RDMA_READ, numbers[0]))
+COMMAND(writer, writer_start())
+COMMAND(do_churn, churn(numbers[0]))
+COMMAND(do_look, look(&numbers[0]))
+COMMAND(sum, look(NULL))
 
 /* The words that a command has, and whether these are numbers. */
 static const struct command {
@@ -459,9 +434,8 @@ int main(int argc, char **argv)
 
 	it.rdma = rdma_open(argv[0]);
 	it.rdma.gid_index = gid_index;
-	it.pd[0] = it.rdma.pd;
-	it.pd[1] = ibv_alloc_pd(it.rdma.context);
-	if (!it.pd[1])
+	it.other_pd = ibv_alloc_pd(it.rdma.context);
+	if (!it.other_pd)
 		err(1, "ibv_alloc_pd");
 	/* The driver maps a doorbell for a queue pair, at the latest. */
 	if (strcmp(argv[1], "doorbell") == 0)
@@ -491,7 +465,7 @@ int main(int argc, char **argv)
 		err(1, "deregistration");
 	if (it.registered && dereg())
 		err(1, "deregistration");
-	if ((errno = ibv_dealloc_pd(it.pd[1])))
+	if ((errno = ibv_dealloc_pd(it.other_pd)))
 		err(1, "ibv_dealloc_pd");
 	rdma_close(&it.rdma);
 	answer("ok");

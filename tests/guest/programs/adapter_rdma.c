@@ -36,10 +36,9 @@ static void answer_compared(const char *bytes, size_t length, uint64_t seed)
 		answer("ok length=%zu", length);
 }
 
-void transfer(const struct adapter_rdma *mr, enum ibv_wr_opcode opcode, uint64_t seed)
+void transfer(enum ibv_wr_opcode opcode, uint64_t seed)
 {
-	struct rdma rdma = mr->rdma;
-	char *bytes = calloc(1, mr->length);
+	char *bytes = calloc(1, it.length);
 	struct ibv_mr *local;
 	struct pair p;
 	enum ibv_wc_status status;
@@ -47,36 +46,35 @@ void transfer(const struct adapter_rdma *mr, enum ibv_wr_opcode opcode, uint64_t
 	if (!bytes)
 		err(1, "calloc");
 	if (opcode == IBV_WR_RDMA_WRITE)
-		pattern_fill(bytes, mr->length, seed);
-	local = rdma_register(&rdma, bytes, mr->length);
-	p = pair_make(&rdma);
-	status = pair_rw_key(&p, opcode, local, bytes, mr->rkey,
-			     (uintptr_t)mr->memory->addr + mr->offset, mr->length);
+		pattern_fill(bytes, it.length, seed);
+	local = rdma_register(&it.rdma, bytes, it.length);
+	p = pair_make(&it.rdma);
+	status = pair_rw_key(&p, opcode, local, bytes, it.keys.rkey, (uintptr_t)its_addr(), it.length);
 	pair_free(&p);
 	rdma_deregister(local);
 	if (status != IBV_WC_SUCCESS)
 		answer("error %s", ibv_wc_status_str(status));
 	else if (opcode == IBV_WR_RDMA_READ)
-		answer_compared(bytes, mr->length, seed);
+		answer_compared(bytes, it.length, seed);
 	else
-		answer("ok length=%zu", mr->length);
+		answer("ok length=%zu", it.length);
 	free(bytes);
 }
 
-void look(const struct adapter_rdma *mr, const uint64_t *seed)
+void look(const uint64_t *seed)
 {
-	char *bytes = malloc(mr->length);
+	char *bytes = malloc(it.length);
 	uint64_t sum = 0;
 
 	if (!bytes)
 		err(1, "malloc");
-	if (mr->memory->gpu ? gpu_read(bytes, mr->memory->addr + mr->offset, mr->length) :
-	    exporter_read(mr->memory->control, bytes, mr->length, mr->memory->start + mr->offset)) {
+	if (it.memory.gpu ? gpu_read(bytes, its_addr(), it.length) :
+	    exporter_read(it.memory.control, bytes, it.length, it.memory.start + it.offset)) {
 		answer_errno();
 	} else if (seed) {
-		answer_compared(bytes, mr->length, *seed);
+		answer_compared(bytes, it.length, *seed);
 	} else {
-		for (size_t i = 0; i < mr->length; i++)
+		for (size_t i = 0; i < it.length; i++)
 			sum = (sum ^ (unsigned char)bytes[i]) * 0x100000001b3;
 		answer("ok sum=%#llx", (unsigned long long)sum);
 	}
@@ -128,7 +126,7 @@ static void *churner(void *changes)
 	return NULL;
 }
 
-void churn(const struct adapter_rdma *mr, uint64_t times)
+void churn(uint64_t times)
 {
 	unsigned long changes = 0, failures = 0;
 	pthread_t thread;
@@ -137,12 +135,11 @@ void churn(const struct adapter_rdma *mr, uint64_t times)
 	if (pthread_create(&thread, NULL, churner, &changes))
 		err(1, "pthread_create");
 	for (uint64_t i = 0; i < times || changes < 20; i++) {
-		struct ibv_mr *it = ibv_reg_mr(mr->rdma.pd, mr->memory->addr + mr->offset, mr->length,
-					       IBV_ACCESS_LOCAL_WRITE);
+		struct ibv_mr *mr = ibv_reg_mr(it.rdma.pd, its_addr(), it.length, IBV_ACCESS_LOCAL_WRITE);
 
-		if (!it)
+		if (!mr)
 			failures++;
-		else if (ibv_dereg_mr(it))
+		else if (ibv_dereg_mr(mr))
 			err(1, "deregistration");
 	}
 	churning = false;

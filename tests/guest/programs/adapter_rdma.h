@@ -8,23 +8,41 @@
 #include <stdint.h>
 
 #include "memory.h"
+#include "uverbs.h"
 #include "verbs.h"
 
-/* The MR: @length bytes at @offset of @memory. */
-struct adapter_rdma {
-	struct rdma rdma;	/* with the PD of the MR */
-	struct memory *memory;
-	size_t offset, length;
-	uint32_t rkey;
+/* The process: its memory, and the MR or the queue of it. */
+struct adapter {
+	struct rdma rdma;	/* with the PD in use */
+	struct ibv_pd *other_pd;
+	struct memory memory;
+	size_t offset, length;	/* of the MR in the memory */
+	int access;
+	struct ibv_mr *mr;	/* NULL: not made by libibverbs */
+	enum queue_kind kind;
+	struct queue queue;
+	struct keys keys;
+	struct keys twin;	/* of another MR of the same range, on its dma-buf */
+	bool has_twin;
+	bool registered;
+	bool by_ioctl;
 };
 
+extern struct adapter it;
+
+/* The address of the MR. */
+static inline char *its_addr(void)
+{
+	return it.memory.addr + it.offset;
+}
+
 /* Commands, which answer: all of the MR, by one request; */
-void transfer(const struct adapter_rdma *mr, enum ibv_wr_opcode opcode, uint64_t seed);
+void transfer(enum ibv_wr_opcode opcode, uint64_t seed);
 /* the memory as the exporter has it, compared, or without @seed a number for its contents; */
-void look(const struct adapter_rdma *mr, const uint64_t *seed);
+void look(const uint64_t *seed);
 /* the state of the test exporter; registrations while a chunk of a GPU's memory comes and goes. */
 void answer_state(int control);
-void churn(const struct adapter_rdma *mr, uint64_t times);
+void churn(uint64_t times);
 
 /* Answers, as printf(3), with a line; and with "error ERRNO". */
 void answer(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -40,7 +58,7 @@ void answer_rc(int rc);
  * A thread that writes to the MR, reads each byte back, and compares it with what the CPU sees in the
  * mapping, if there is one. One at a time.
  */
-void writer_start(const struct adapter_rdma *mr);
+void writer_start(void);
 void writer_stop(void);
 
 #endif /* ADAPTER_RDMA_H */

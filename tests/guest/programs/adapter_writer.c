@@ -18,7 +18,7 @@
 static struct {
 	pthread_t thread;
 	bool running;
-	struct adapter_rdma mr;
+	struct adapter mr;	/* when it began */
 	struct ibv_mr *local;
 	char *want;		/* what is in the MR */
 	char *from, *back;	/* CHUNK bytes each, which follow it, in @local */
@@ -31,14 +31,12 @@ static struct {
 } w;
 
 /* What is in the MR now. Returns false if the process has no mapping of the MR any more. */
-static bool contents(const struct adapter_rdma *mr, char *bytes)
+static bool contents(char *bytes)
 {
-	const struct memory *memory = mr->memory;
-
 	/* The process cannot access revoked memory. */
-	if (memory->control < 0)
-		return !memory->changed && !memory_read(bytes, memory->addr + mr->offset, mr->length);
-	if (exporter_read(memory->control, bytes, mr->length, memory->start + mr->offset))
+	if (it.memory.control < 0)
+		return !it.memory.changed && !memory_read(bytes, it.memory.addr + w.mr.offset, w.mr.length);
+	if (exporter_read(it.memory.control, bytes, w.mr.length, it.memory.start + w.mr.offset))
 		err(1, "exporter_read");
 	return true;
 }
@@ -46,18 +44,18 @@ static bool contents(const struct adapter_rdma *mr, char *bytes)
 /* One write, and all that can be seen of it. */
 static bool step(struct pair *p, size_t at, size_t length)
 {
-	char *cpu = w.mr.memory->addr + w.mr.offset + at;
+	char *cpu = it.memory.addr + w.mr.offset + at;
 	size_t wrong = length;
 
 	pattern_fill(w.from, length, w.writes + 1);
 	w.at = at;
 	w.length = length;
-	w.status = pair_rw_key(p, IBV_WR_RDMA_WRITE, w.local, w.from, w.mr.rkey, (uintptr_t)cpu, length);
+	w.status = pair_rw_key(p, IBV_WR_RDMA_WRITE, w.local, w.from, w.mr.keys.rkey, (uintptr_t)cpu, length);
 	if (w.status != IBV_WC_SUCCESS)
 		return false;
 	memcpy(w.want + at, w.from, length);
 	w.writes++;
-	w.status = pair_rw_key(p, IBV_WR_RDMA_READ, w.local, w.back, w.mr.rkey, (uintptr_t)cpu, length);
+	w.status = pair_rw_key(p, IBV_WR_RDMA_READ, w.local, w.back, w.mr.keys.rkey, (uintptr_t)cpu, length);
 	if (w.status != IBV_WC_SUCCESS)
 		return false;
 	if (memcmp(w.back, w.from, length))
@@ -66,8 +64,8 @@ static bool step(struct pair *p, size_t at, size_t length)
 	 * SIGBUS: it was revoked meanwhile. The next access fails. The process may see other memory after
 	 * it has changed the mapping itself.
 	 */
-	else if (w.mr.memory->fd >= 0 && !memory_check(cpu, length, w.writes, &wrong) && wrong < length &&
-		 !w.mr.memory->changed)
+	else if (it.memory.fd >= 0 && !memory_check(cpu, length, w.writes, &wrong) && wrong < length &&
+		 !it.memory.changed)
 		w.wrong = "the CPU";
 	return !w.wrong;
 }
@@ -90,7 +88,7 @@ static void *run(void *unused)
 	return NULL;
 }
 
-void writer_start(const struct adapter_rdma *mr)
+void writer_start(void)
 {
 	if (w.running) {
 		errno = EBUSY;
@@ -98,15 +96,15 @@ void writer_start(const struct adapter_rdma *mr)
 		return;
 	}
 	memset(&w, 0, sizeof(w));
-	w.mr = *mr;
-	w.want = calloc(1, mr->length + 2 * CHUNK);
+	w.mr = it;
+	w.want = calloc(1, it.length + 2 * CHUNK);
 	if (!w.want)
 		err(1, "calloc");
-	w.from = w.want + mr->length;
+	w.from = w.want + it.length;
 	w.back = w.from + CHUNK;
-	w.local = rdma_register(&w.mr.rdma, w.want, mr->length + 2 * CHUNK);
+	w.local = rdma_register(&w.mr.rdma, w.want, it.length + 2 * CHUNK);
 	/* What is there before. */
-	if (!contents(mr, w.want))
+	if (!contents(w.want))
 		errx(1, "the MR is not mapped");
 	if ((errno = pthread_create(&w.thread, NULL, run, NULL)))
 		err(1, "pthread_create");
@@ -127,7 +125,7 @@ static bool all_there(void)
 
 	if (!bytes)
 		err(1, "malloc");
-	mapped = contents(&w.mr, bytes);
+	mapped = contents(bytes);
 	for (size_t i = 0; mapped && i < w.mr.length; i++) {
 		bool failed = w.status != IBV_WC_SUCCESS && i - w.at < w.length;
 
