@@ -58,7 +58,6 @@
 
 #include "adapter_rdma.h"
 #include "exporter.h"
-#include "gpu.h"
 #include "number.h"
 
 static const struct {

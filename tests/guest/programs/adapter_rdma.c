@@ -8,7 +8,6 @@
 
 #include "adapter_rdma.h"
 #include "exporter.h"
-#include "gpu.h"
 #include "pattern.h"
 
 /* Returns the first byte that is not of the pattern; @length: all are. */

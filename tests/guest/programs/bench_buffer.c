@@ -11,7 +11,7 @@
 
 #include "bench.h"
 #include "bench_memory.h"
-#include "common.h"
+#include "exporter.h"
 
 #define HUGE_PAGE (2ul << 20)
 /*

@@ -20,7 +20,7 @@ struct exported {
  *   heap:NAME		/dev/dma_heap/NAME
  *   heap-read-only:NAME	the same, with a descriptor that is open for reading
  *   drm:DRIVER		a dumb buffer of the first card with this driver
- *   vfio:FUNCTION:BAR	a BAR of a PCI function that is bound to vfio-pci
+ *   vfio:FUNCTION:BAR	a BAR of a PCI function that is bound to vfio-pci, whose device stays open
  *   test[:OPTION,..]	the test exporter (tests/exporter), see exporter_set()
  * Returns 0, or -1 with errno set; ENODEV: this guest has no such exporter.
  */
@@ -40,13 +40,6 @@ int exporter_state(int control, struct peer_test_exporter_state *state);
 /* Copies what is in the memory now; the dma-buf may be released. */
 int exporter_read(int control, void *to, size_t length, off_t offset);
 
-/* --- those that are drivers of devices (exporter_device.c) --- */
-
-/* Return the descriptor of a dma-buf, or -1 with errno set. */
-int exporter_drm(const char *driver, size_t size);
-/* @what: FUNCTION:BAR; @size: of the BAR, from its beginning. The device stays open. */
-int exporter_vfio(const char *what, size_t size);
-
 /*
  * Opens the device of FUNCTION:BAR; @offset: of the BAR in its file. Returns the descriptor, or -1 with errno
  * set. exporter_vfio_reset() resets the device, exporter_vfio_sleep() lets it sleep and wakes it.
@@ -54,5 +47,11 @@ int exporter_vfio(const char *what, size_t size);
 int exporter_vfio_bar(const char *what, off_t *offset);
 int exporter_vfio_reset(int device);
 int exporter_vfio_sleep(int device);
+
+/* Closes a file, unless it is -1; errno stays. */
+void close_quietly(int fd);
+
+/* Has /dev/ib_peer_mem, which @control is, export memory as a dma-buf. -1: errno says why not. */
+int export_range(int control, const void *addr, size_t length);
 
 #endif /* EXPORTER_H */

@@ -20,7 +20,8 @@ struct memory {
 
 /*
  * @what: "host"; a file to map; "export:" and a file, a
- * dma-buf of the mapping made by /dev/ib_peer_mem; "gpu:" and what gpu_allocate() takes; "mapped:" and an exporter (exporter.h), a
+ * dma-buf of the mapping made by /dev/ib_peer_mem; "gpu:WAY" (cuda.h), an allocation by the stand-in for CUDA's
+ * driver (tests/gpu), or "gpu:WAY:MIB", mapped in chunks of so many MiB; "mapped:" and an exporter (exporter.h), a
  * mapping of a dma-buf; "named:" and an exporter, the same with the name of the dma-buf;
  * "dmabuf:" and an exporter, the dma-buf of such a mapping; "vfio:FUNCTION:BAR", a mapping of the BAR by
  * vfio-pci, at a multiple of 2 MiB; or "doorbell", the first page of an RDMA device that this process
@@ -60,6 +61,12 @@ int memory_unname(const struct memory *m);
 
 /* Unmaps the memory and closes its file. Returns 0, or -1 with errno set. */
 int memory_unmap(struct memory *m);
+
+/* Memory of a GPU: maps or unmaps chunk @i, which may be after the end; unmaps or frees all. */
+int gpu_chunk(bool map, size_t i);
+int gpu_free(void);
+/* Copies what is in the memory. */
+int gpu_read(void *to, const char *from, size_t length);
 
 /*
  * Accesses by the CPU, volatile as device memory needs it. Return 0, or -1 if the
