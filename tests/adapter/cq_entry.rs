@@ -5,7 +5,7 @@
 #![expect(
     clippy::missing_safety_doc,
     reason = "the contract of each operation is that of its field in `struct ib_device_ops`, on a \
-              device made by `crate::register::Registered`"
+              device made by `crate::driver`"
 )]
 
 use crate::{

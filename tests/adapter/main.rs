@@ -42,7 +42,6 @@ mod mode;
 mod one_port;
 mod ops;
 mod queue;
-mod register;
 mod umem;
 
 use ext::base::pci;

@@ -5,13 +5,13 @@
 #![expect(
     clippy::missing_safety_doc,
     reason = "the contract of each operation is that of its field in `struct ib_device_ops`, on a \
-              device made by `crate::register::Registered`"
+              device made by `crate::driver`"
 )]
 
 use crate::{
     bindings::rdma,
+    driver::adapter,
     ext::base::compat::eopnotsupp,
-    register::adapter,
     umem::{
         Range,
         Umem, //
