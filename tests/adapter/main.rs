@@ -36,7 +36,6 @@ mod files;
 #[path = "../importer.rs"]
 #[allow(dead_code)]
 mod importer;
-mod memory;
 mod mode;
 #[path = "../one_port.rs"]
 mod one_port;
