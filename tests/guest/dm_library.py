@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of dm.py through libiopm: what its functions in C add to those of the crate, which has tests."""
+"""Tests of dm.py through libiopm, which is the crate for programs in C."""
 
 import random
 import socket
 import time
 from ctypes import string_at
-from errno import EBUSY, EFAULT, EINVAL, ENOMEM, ENOTTY, ENXIO
+from errno import EBUSY, EFAULT, EINVAL, ENODEV, ENOMEM, ENOTTY, ENXIO
 
 from dm_bar import *
 
@@ -66,7 +66,7 @@ def test_query():
 
 
 def test_dmabuf():
-    """Ranges of an allocation; what a dma-buf is, the crate tests."""
+    """Ranges of an allocation; what has it in use; what is left after it was freed."""
     dm = alloc_dm(LENGTH)
 
     def export_error(offset, length):
@@ -78,7 +78,13 @@ def test_dmabuf():
         must(f'export of {length:#x} bytes at {offset:#x}', export_error(offset, length), want)
     # A child has not the mapping of the library.
     must('in a child', in_child(lambda: os._exit(not export_error(0, PAGE))), 0)
+    fd, imported = IOPM.iopm_export_dmabuf(dm, PAGE, PAGE), IOPM.iopm_import_dm(None, dm.contents.handle)
+    must('its size', os.lseek(fd, 0, os.SEEK_END), PAGE)
+    must('free under a dma-buf', IOPM.iopm_free_dm(dm), EBUSY)
+    os.close(fd)
     free_dm(dm)
+    must('a copy of what is freed', IOPM.iopm_memcpy_to_dm(imported, 0, b'', 1), ENODEV)
+    IOPM.iopm_unimport_dm(imported)
 
 
 def test_flags():

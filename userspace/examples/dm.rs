@@ -2,7 +2,7 @@
 
 //! `dm_rust BAR [RDMA-DEVICE]`: allocates, copies, imports and registers device memory in Rust.
 
-use iopm::{ibv_pd, Access, AllocDmAttr, Context, Dm};
+use iopm::{ibv_pd, Access, AllocDmAttr, Context, Dm, DmaBufRange};
 use std::{
     env,
     error::Error,
@@ -76,6 +76,13 @@ fn region(bar: &Context, pd: NonNull<ibv_pd>) -> Result<(), Box<dyn Error>> {
 
     assert_eq!(dm.free_dm().map_err(|e| e.errno()), Err(EBUSY));
     drop(mr);
+
+    // Addresses for ibv_reg_mr(), where nothing is mapped, until the range is dropped.
+    let fd = dm.export_dmabuf(0, 2 * page)?;
+    for offset in [0, page as u64] {
+        drop(DmaBufRange::register(0x2000_0000_0000, page, fd.as_fd(), offset)?);
+    }
+    drop(fd);
     dm.free_dm()?;
     Ok(())
 }

@@ -231,11 +231,3 @@ test_example_in_rust() {
 	grep -x 'all of it is free again' /tmp/example
 	all_free
 }
-
-# The tests of the crate, on this machine's first BAR.
-test_crate() {
-	/mnt/programs/dm_rust_test --nocapture | tee /tmp/crate
-	grep -E '^test result: ok. 5 passed; 0 failed' /tmp/crate
-	must_fail grep '^skipped' /tmp/crate
-	all_free
-}
