@@ -65,9 +65,6 @@ pub(crate) fn check_free(arg: &io_peer_mem_dm_free) -> Result {
 mod tests {
     use super::*;
 
-    /// The bits that a test sets in a reserved field.
-    const BITS: [u32; 4] = [0, 31, 32, 63];
-
     /// Returns a valid request.
     fn request(length: u64, log_align: u32) -> io_peer_mem_dm_alloc {
         io_peer_mem_dm_alloc {
@@ -107,48 +104,28 @@ mod tests {
             arg.flags = 1 << bit | 2;
             assert!(check_alloc(&arg) == Err(EINVAL));
         }
-        for bit in BITS {
-            for i in 0..4 {
-                let mut arg = request(1, 0);
-                arg.reserved[i] = 1 << bit;
-                assert!(check_alloc(&arg) == Err(EINVAL));
-            }
-            for i in 0..3 {
-                let mut arg = io_peer_mem_dm_capacity {
+        macro_rules! check_reserved {
+            ($check:ident, $arg:ident, $($output:ident: $type:ty),*) => {
+                let mut arg = $arg {
                     version: uapi::IO_PEER_MEM_DM_VERSION,
-                    total: u64::MAX,
-                    free: u64::MAX,
-                    largest: u64::MAX,
-                    page_size: u64::MAX,
+                    $($output: <$type>::MAX,)*
                     ..Default::default()
                 };
-                assert!(check_capacity(&arg).is_ok());
-                arg.reserved[i] = 1 << bit;
-                assert!(check_capacity(&arg) == Err(EINVAL));
-                let mut arg = io_peer_mem_dm_free {
-                    version: uapi::IO_PEER_MEM_DM_VERSION,
-                    ..Default::default()
-                };
-                assert!(check_free(&arg).is_ok());
-                arg.reserved[i] = 1 << bit;
-                assert!(check_free(&arg) == Err(EINVAL));
-            }
-            for i in 0..2 {
-                let mut arg = io_peer_mem_dm_info {
-                    version: uapi::IO_PEER_MEM_DM_VERSION,
-                    length: u64::MAX,
-                    size: u64::MAX,
-                    bar_offset: u64::MAX,
-                    domain: u32::MAX,
-                    address: u32::MAX,
-                    bar: u32::MAX,
-                    pad: u32::MAX,
-                    ..Default::default()
-                };
-                assert!(check_info(&arg).is_ok());
-                arg.reserved[i] = 1 << bit;
-                assert!(check_info(&arg) == Err(EINVAL));
-            }
+                assert!($check(&arg).is_ok());
+                for i in 0..arg.reserved.len() {
+                    for bit in [0, 31, 32, 63] {
+                        arg.reserved[i] = 1 << bit;
+                        assert!($check(&arg) == Err(EINVAL));
+                    }
+                    arg.reserved[i] = 0;
+                }
+            };
         }
+        check_reserved!(check_alloc, io_peer_mem_dm_alloc, length: u64, fd: i32, bar_offset: u64);
+        check_reserved!(check_capacity, io_peer_mem_dm_capacity,
+            total: u64, free: u64, largest: u64, page_size: u64);
+        check_reserved!(check_free, io_peer_mem_dm_free,);
+        check_reserved!(check_info, io_peer_mem_dm_info, length: u64, size: u64, bar_offset: u64,
+            domain: u32, address: u32, bar: u32, pad: u32);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The module parameters. All are strings that options.rs checks and parses. */
+#include <linux/array_size.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -60,26 +61,16 @@ CHECKED_PARAM(quota, 0644, "Bytes of each BAR that one user may have (default: a
 
 const char *ext_module_param_str(const char *name)
 {
-	if (!strcmp(name, "ids"))
-		return ids;
-	if (!strcmp(name, "devices"))
-		return devices;
-	if (!strcmp(name, "bars"))
-		return bars;
-	if (!strcmp(name, "ranges"))
-		return ranges;
-	if (!strcmp(name, "mmio"))
-		return mmio;
-	if (!strcmp(name, "p2pmem"))
-		return p2pmem;
-	if (!strcmp(name, "busmaster"))
-		return busmaster;
-	if (!strcmp(name, "publish"))
-		return publish;
-	if (!strcmp(name, "zero"))
-		return zero;
-	if (!strcmp(name, "quota"))
-		return quota;
+	static const struct { const char *name; char **value; } all[] = {
+#define PARAM(name) { #name, &name }
+		PARAM(ids), PARAM(devices), PARAM(bars), PARAM(ranges), PARAM(mmio), PARAM(p2pmem),
+		PARAM(busmaster), PARAM(publish), PARAM(zero), PARAM(quota),
+#undef PARAM
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (!strcmp(name, all[i].name))
+			return *all[i].value;
 	return NULL;
 }
 
