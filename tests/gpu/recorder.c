@@ -2,8 +2,8 @@
 /*
  * recorder.so - stands for /dev/ib_peer_mem in one process, for LD_PRELOAD after libiopm-gpu.so
  *
- * Keeps the names as the kernel does, and prints to the file $GPU_RECORD: "name ADDR LENGTH NUMBER" with
- * the number of the dma-buf, "unname ADDR LENGTH", and at the end "left ADDR LENGTH" for each name and
+ * Keeps the names as the kernel does, and prints to the file $GPU_RECORD: "name ADDR LENGTH NUMBER OFFSET"
+ * with the number of the dma-buf, "unname ADDR LENGTH", and at the end "left ADDR LENGTH" for each name and
  * "end".
  */
 #include <errno.h>
@@ -81,11 +81,14 @@ static int answer(unsigned long request, struct ib_peer_mem_name *arg)
 		return EINVAL;
 	switch (request) {
 	case IB_PEER_MEM_IOC_NAME:
-		if (fstat(arg->fd, &st) || !(arg->flags & IB_PEER_MEM_NAME_REPLACE))
+		if (fstat(arg->fd, &st))
 			return EBADF;
+		for (size_t i = 0; !(arg->flags & IB_PEER_MEM_NAME_REPLACE) && i < n_names; i++)
+			if (names[i].start < end && arg->addr < names[i].end)
+				return EEXIST;
 		cut(arg->addr, end);
 		add(arg->addr, end);
-		record("name %#llx %llu %llu\n", arg->addr, arg->length, (unsigned long long)st.st_ino);
+		record("name %#llx %llu %llu %llu\n", arg->addr, arg->length, (unsigned long long)st.st_ino, arg->offset);
 		return 0;
 	case IB_PEER_MEM_IOC_UNNAME:
 		for (size_t i = 0; i < n_names; i++)
