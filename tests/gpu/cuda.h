@@ -12,36 +12,37 @@
 
 typedef unsigned long long cu_ptr;
 
-#define CUDA_FUNCTIONS(F)                                                                   \
-	F(cuMemAlloc, _v2, , (cu_ptr *, size_t))                                            \
-	F(cuMemAllocPitch, _v2, , (cu_ptr *, size_t *, size_t, size_t, unsigned int))       \
-	F(cuMemAllocAsync, , _ptsz, (cu_ptr *, size_t, void *))                             \
-	F(cuMemAllocFromPoolAsync, , _ptsz, (cu_ptr *, size_t, void *, void *))             \
-	F(cuMemFree, _v2, , (cu_ptr))                                                       \
-	F(cuMemFreeAsync, , _ptsz, (cu_ptr, void *))                                        \
-	F(cuMemAddressReserve, , , (cu_ptr *, size_t, size_t, cu_ptr, unsigned long long))  \
-	F(cuMemAddressFree, , , (cu_ptr, size_t))                                           \
-	F(cuMemCreate, , , (void **, size_t, const void *, unsigned long long))             \
-	F(cuMemRelease, , , (void *))                                                       \
-	F(cuMemMap, , , (cu_ptr, size_t, size_t, void *, unsigned long long))               \
-	F(cuMemUnmap, , , (cu_ptr, size_t))                                                 \
-	F(cuMemcpyDtoH, _v2, , (void *, cu_ptr, size_t))                                    \
-	F(cuCtxSetCurrent, , , (void *))                                                    \
-	F(cuCtxDestroy, _v2, , (void *))                                                    \
-	F(cuDevicePrimaryCtxRetain, , , (void **, int))                                     \
-	F(cuDevicePrimaryCtxReset, _v2, , (int))                                            \
-	F(cuDevicePrimaryCtxRelease, _v2, , (int))
+/* Name, version, twin for streams of threads, the first version of CUDA, arguments. */
+#define CUDA_FUNCTIONS(F) \
+	F(cuMemAlloc, _v2, , 3020, (cu_ptr *, size_t)) \
+	F(cuMemAllocPitch, _v2, , 3020, (cu_ptr *, size_t *, size_t, size_t, unsigned int)) \
+	F(cuMemAllocAsync, , _ptsz, 11020, (cu_ptr *, size_t, void *)) \
+	F(cuMemAllocFromPoolAsync, , _ptsz, 11020, (cu_ptr *, size_t, void *, void *)) \
+	F(cuMemFree, _v2, , 3020, (cu_ptr)) \
+	F(cuMemFreeAsync, , _ptsz, 11020, (cu_ptr, void *)) \
+	F(cuMemAddressReserve, , , 10020, (cu_ptr *, size_t, size_t, cu_ptr, unsigned long long)) \
+	F(cuMemAddressFree, , , 10020, (cu_ptr, size_t)) \
+	F(cuMemCreate, , , 10020, (void **, size_t, const void *, unsigned long long)) \
+	F(cuMemRelease, , , 10020, (void *)) \
+	F(cuMemMap, , , 10020, (cu_ptr, size_t, size_t, void *, unsigned long long)) \
+	F(cuMemUnmap, , , 10020, (cu_ptr, size_t)) \
+	F(cuMemcpyDtoH, _v2, , 3020, (void *, cu_ptr, size_t)) \
+	F(cuCtxSetCurrent, , , 4000, (void *)) \
+	F(cuCtxDestroy, _v2, , 4000, (void *)) \
+	F(cuDevicePrimaryCtxRetain, , , 7000, (void **, int)) \
+	F(cuDevicePrimaryCtxReset, _v2, , 11000, (int)) \
+	F(cuDevicePrimaryCtxRelease, _v2, , 11000, (int))
 
 static struct {
-#define F(name, version, twin, arguments) int (*name) arguments;
+#define F(name, version, twin, since, arguments) int (*name) arguments;
 	CUDA_FUNCTIONS(F)
 #undef F
 	unsigned int (*per_thread_calls)(void);
 	void (*set_hook)(void (*hook)(void));
-} cuda;
+} cuda __attribute__((unused));
 
 #ifdef LINKED
-#define F(name, version, twin, arguments) int name##version arguments;
+#define F(name, version, twin, since, arguments) int name##version arguments;
 CUDA_FUNCTIONS(F)
 #undef F
 unsigned int standin_per_thread_calls(void);
@@ -69,7 +70,7 @@ static inline void cuda_open(const char *way)
 
 	(void)status;
 #ifdef LINKED
-#define F(name, version, twin, arguments) cuda.name = name##version;
+#define F(name, version, twin, since, arguments) cuda.name = name##version;
 	CUDA_FUNCTIONS(F)
 #undef F
 	cuda.per_thread_calls = standin_per_thread_calls;
@@ -82,7 +83,7 @@ static inline void cuda_open(const char *way)
 	if (!strcmp(way, "global"))
 		library = RTLD_DEFAULT;
 	if (!strncmp(way, "dl", 2) || library == RTLD_DEFAULT) {
-#define F(name, version, twin_, arguments) \
+#define F(name, version, twin_, since, arguments) \
 		cuda.name = cuda_must(dlsym(library, twin ? #name #version #twin_ : #name #version), #name);
 		CUDA_FUNCTIONS(F)
 #undef F
@@ -98,7 +99,7 @@ static inline void cuda_open(const char *way)
 		proc2("cuGetProcAddress", (void **)&proc2, 12000, 0, &status);
 	if (!strcmp(way, "ptsz"))
 		proc2 = dlsym(library, "cuGetProcAddress_v2_ptsz");
-#define F(name, version, twin_, arguments) \
+#define F(name, version, twin_, since, arguments) \
 	if (proc1) \
 		proc1(#name, (void **)&cuda.name, 11040, twin ? 2 : 0); \
 	else \

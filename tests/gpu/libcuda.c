@@ -11,10 +11,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,14 +18,14 @@
 #include <ib_peer_mem.h>
 #include <peer_test_exporter.h>
 
+#include "cuda.h"
+
 #define MIB (1ULL << 20)
 /* Allocations below GRANULE share such blocks. */
 #define BLOCK (2 * MIB)
 #define GRANULE 65536ULL
 #define MAPPINGS 4096
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NOT_FOUND = 500 };
-
-typedef unsigned long long ptr;
 
 struct handle {
 	int control;		/* of the exporter; -1: none */
@@ -39,7 +35,7 @@ struct handle {
 };
 
 struct mapping {
-	ptr at;
+	cu_ptr at;
 	size_t size, offset;
 	struct handle *handle;
 	void *context;		/* an allocation of this one; NULL: virtual memory */
@@ -101,7 +97,7 @@ static void put_handle(struct handle *h)
 	free(h);
 }
 
-static void must_have_no_name(ptr at, size_t size)
+static void must_have_no_name(cu_ptr at, size_t size)
 {
 	int control = open("/dev/ib_peer_mem", O_RDWR | O_CLOEXEC);
 
@@ -117,7 +113,7 @@ static void must_have_no_name(ptr at, size_t size)
 		close(control);
 }
 
-static struct mapping *mapping_of(ptr at)
+static struct mapping *mapping_of(cu_ptr at)
 {
 	for (struct mapping *m = mappings; m < mappings + n_mappings; m++)
 		if (m->at <= at && at < m->at + m->size)
@@ -135,7 +131,7 @@ static void end_mapping(struct mapping *m)
 
 /* --- virtual memory --- */
 
-int cuMemAddressReserve(ptr *at, size_t size, size_t align, ptr hint, unsigned long long flags)
+int cuMemAddressReserve(cu_ptr *at, size_t size, size_t align, cu_ptr hint, unsigned long long flags)
 {
 	char *p = mmap(NULL, size + BLOCK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -145,7 +141,7 @@ int cuMemAddressReserve(ptr *at, size_t size, size_t align, ptr hint, unsigned l
 	return 0;
 }
 
-int cuMemAddressFree(ptr at, size_t size)
+int cuMemAddressFree(cu_ptr at, size_t size)
 {
 	munmap((void *)(uintptr_t)at, size);
 	return 0;
@@ -177,7 +173,7 @@ int cuMemRelease(struct handle *h)
 	return 0;
 }
 
-static int map(ptr at, size_t size, struct handle *h, void *context)
+static int map(cu_ptr at, size_t size, struct handle *h, void *context)
 {
 	int result = OUT_OF_MEMORY;
 
@@ -192,14 +188,14 @@ static int map(ptr at, size_t size, struct handle *h, void *context)
 	return result;
 }
 
-int cuMemMap(ptr at, size_t size, size_t offset, struct handle *h, unsigned long long flags)
+int cuMemMap(cu_ptr at, size_t size, size_t offset, struct handle *h, unsigned long long flags)
 {
 	if (offset || flags || size != h->size)
 		return INVALID_VALUE;
 	return map(at, size, h, NULL);
 }
 
-int cuMemUnmap(ptr at, size_t size)
+int cuMemUnmap(cu_ptr at, size_t size)
 {
 	int result = INVALID_VALUE;
 
@@ -215,7 +211,7 @@ int cuMemUnmap(ptr at, size_t size)
 
 /* --- allocations --- */
 
-static int allocate(ptr *at, size_t size)
+static int allocate(cu_ptr *at, size_t size)
 {
 	size_t rounded = (size + BLOCK - 1) / BLOCK * BLOCK;
 	struct handle *h;
@@ -249,29 +245,29 @@ static int allocate(ptr *at, size_t size)
 	return result;
 }
 
-int cuMemAlloc_v2(ptr *at, size_t size) { return allocate(at, size); }
-int cuMemAllocAsync(ptr *at, size_t size, void *stream) { return (void)stream, allocate(at, size); }
-int cuMemAllocAsync_ptsz(ptr *at, size_t size, void *stream)
+int cuMemAlloc_v2(cu_ptr *at, size_t size) { return allocate(at, size); }
+int cuMemAllocAsync(cu_ptr *at, size_t size, void *stream) { return (void)stream, allocate(at, size); }
+int cuMemAllocAsync_ptsz(cu_ptr *at, size_t size, void *stream)
 {
 	per_thread_calls++;
 	return cuMemAllocAsync(at, size, stream);
 }
-int cuMemAllocFromPoolAsync(ptr *at, size_t size, void *pool, void *stream)
+int cuMemAllocFromPoolAsync(cu_ptr *at, size_t size, void *pool, void *stream)
 {
 	return (void)pool, cuMemAllocAsync(at, size, stream);
 }
-int cuMemAllocFromPoolAsync_ptsz(ptr *at, size_t size, void *pool, void *stream)
+int cuMemAllocFromPoolAsync_ptsz(cu_ptr *at, size_t size, void *pool, void *stream)
 {
 	return (void)pool, cuMemAllocAsync_ptsz(at, size, stream);
 }
-int cuMemAllocPitch_v2(ptr *at, size_t *pitch, size_t width, size_t height, unsigned int bytes)
+int cuMemAllocPitch_v2(cu_ptr *at, size_t *pitch, size_t width, size_t height, unsigned int bytes)
 {
 	(void)bytes;
 	*pitch = (width + 511) / 512 * 512;
 	return allocate(at, *pitch * height);
 }
 
-int cuMemFree_v2(ptr at)
+int cuMemFree_v2(cu_ptr at)
 {
 	int result = INVALID_VALUE;
 	struct mapping *m;
@@ -290,8 +286,8 @@ int cuMemFree_v2(ptr at)
 	pthread_mutex_unlock(&lock);
 	return result;
 }
-int cuMemFreeAsync(ptr at, void *stream) { return (void)stream, cuMemFree_v2(at); }
-int cuMemFreeAsync_ptsz(ptr at, void *stream)
+int cuMemFreeAsync(cu_ptr at, void *stream) { return (void)stream, cuMemFree_v2(at); }
+int cuMemFreeAsync_ptsz(cu_ptr at, void *stream)
 {
 	per_thread_calls++;
 	return cuMemFreeAsync(at, stream);
@@ -302,7 +298,7 @@ int cuMemFreeAsync_ptsz(ptr at, void *stream)
 int cuCtxGetCurrent(void **context) { return *context = current, 0; }
 int cuCtxSetCurrent(void *context) { return current = context, 0; }
 int cuCtxGetDevice(int *device) { return *device = 0; }
-int cuPointerGetAttribute(int *value, int what, ptr at) { return call_hook(), what != 9 || !at || (*value = 0); }
+int cuPointerGetAttribute(int *value, int what, cu_ptr at) { return call_hook(), what != 9 || !at || (*value = 0); }
 
 static void end_mappings(const void *context, int device)
 {
@@ -337,7 +333,7 @@ int cuDevicePrimaryCtxRelease_v2(int device)
 
 /* --- what is in the memory, and its dma-bufs --- */
 
-int cuMemcpyDtoH_v2(void *to, ptr from, size_t size)
+int cuMemcpyDtoH_v2(void *to, cu_ptr from, size_t size)
 {
 	char *p = to;
 	int result = 0;
@@ -358,14 +354,14 @@ int cuMemcpyDtoH_v2(void *to, ptr from, size_t size)
 	return result;
 }
 
-static int join(ptr start, size_t size)
+static int join(cu_ptr start, size_t size)
 {
 	struct peer_test_exporter_part parts[PEER_TEST_EXPORTER_PARTS];
 	struct peer_test_exporter_set gpu = { .option = PEER_TEST_EXPORTER_GPU, .value = 1 };
 	struct peer_test_exporter_join arg = { .parts = (uintptr_t)parts, .fd = -1 };
 	int control;
 
-	for (ptr at = start, end = at + size; at < end; arg.n++) {
+	for (cu_ptr at = start, end = at + size; at < end; arg.n++) {
 		const struct mapping *m = mapping_of(at);
 		size_t n;
 
@@ -388,7 +384,7 @@ static int join(ptr start, size_t size)
 	return arg.fd;
 }
 
-int cuMemGetHandleForAddressRange(void *fd, ptr at, size_t size, int type, unsigned long long flags)
+int cuMemGetHandleForAddressRange(void *fd, cu_ptr at, size_t size, int type, unsigned long long flags)
 {
 	int got;
 
@@ -413,32 +409,17 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
 static int find(const char *name, void **function, int version, bool per_thread)
 {
 	static const struct { const char *name; int version; void *legacy, *per_thread; } all[] = {
-		{ "cuGetProcAddress", 12000, cuGetProcAddress_v2, NULL },
-		{ "cuGetProcAddress", 11030, cuGetProcAddress, NULL },
-		{ "cuMemAlloc", 3020, cuMemAlloc_v2, NULL },
-		{ "cuMemAllocPitch", 3020, cuMemAllocPitch_v2, NULL },
-		{ "cuMemFree", 3020, cuMemFree_v2, NULL },
-		{ "cuMemAllocAsync", 11020, cuMemAllocAsync, cuMemAllocAsync_ptsz },
-		{ "cuMemAllocFromPoolAsync", 11020, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz },
-		{ "cuMemFreeAsync", 11020, cuMemFreeAsync, cuMemFreeAsync_ptsz },
-		{ "cuMemAddressReserve", 10020, cuMemAddressReserve, NULL },
-		{ "cuMemAddressFree", 10020, cuMemAddressFree, NULL },
-		{ "cuMemCreate", 10020, cuMemCreate, NULL },
-		{ "cuMemRelease", 10020, cuMemRelease, NULL },
-		{ "cuMemMap", 10020, cuMemMap, NULL },
-		{ "cuMemUnmap", 10020, cuMemUnmap, NULL },
-		{ "cuMemcpyDtoH", 3020, cuMemcpyDtoH_v2, NULL },
-		{ "cuCtxSetCurrent", 4000, cuCtxSetCurrent, NULL },
-		{ "cuCtxDestroy", 4000, cuCtxDestroy_v2, NULL },
-		{ "cuDevicePrimaryCtxRetain", 7000, cuDevicePrimaryCtxRetain, NULL },
-		{ "cuDevicePrimaryCtxReset", 11000, cuDevicePrimaryCtxReset_v2, NULL },
-		{ "cuDevicePrimaryCtxRelease", 11000, cuDevicePrimaryCtxRelease_v2, NULL },
+		{ "cuGetProcAddress", 12000, cuGetProcAddress_v2, cuGetProcAddress_v2 },
+		{ "cuGetProcAddress", 11030, cuGetProcAddress, cuGetProcAddress },
+#define F(name, version, twin, since, arguments) { #name, since, name##version, name##version##twin },
+		CUDA_FUNCTIONS(F)
+#undef F
 	};
 
 	*function = NULL;
 	for (size_t i = 0; !*function && i < sizeof(all) / sizeof(all[0]); i++)
 		if (!strcmp(all[i].name, name) && version >= all[i].version)
-			*function = per_thread && all[i].per_thread ? all[i].per_thread : all[i].legacy;
+			*function = per_thread ? all[i].per_thread : all[i].legacy;
 	return *function ? 0 : NOT_FOUND;
 }
 
