@@ -3,8 +3,6 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -12,29 +10,7 @@
 
 #include <io_peer_mem.h>
 
-#include "buffer.h"
-
-/* Prints what to do about the @error of open() of a BAR's character device. */
-static void hint_open(int error)
-{
-	const char *hint = NULL;
-
-	switch (error) {
-	case ENOENT:
-	case ENODEV:
-	case ENXIO:
-		hint = "is the function bound (\"iopm bind\"), or io_peer_mem loaded with its ids=? \"iopm list\" "
-		       "shows the BARs it serves; the kernel log says why it refused others";
-		break;
-	case EACCES:
-	case EPERM:
-		hint = "add the user to the group rdma, to which the udev rule of the package "
-		       "ib-peer-mem-common gives the devices";
-		break;
-	}
-	if (hint)
-		fprintf(stderr, "  %s\n", hint);
-}
+#include "actions.h"
 
 struct buffer buffer_map(const char *path, size_t length, int prot)
 {
@@ -49,13 +25,8 @@ struct buffer buffer_map(const char *path, size_t length, int prot)
 		 * range is free again when this mapping and all MRs on it are gone.
 		 */
 		b.fd = open(path, (prot & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-		if (b.fd < 0) {
-			int error = errno;
-
-			warn("open %s", path);
-			hint_open(error);
-			exit(1);
-		}
+		if (b.fd < 0)
+			err(1, "open %s (\"iopm list\" shows what there is)", path);
 	}
 	b.addr = mmap(NULL, length, prot, flags, b.fd, 0);
 	if (b.addr == MAP_FAILED)

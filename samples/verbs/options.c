@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "actions.h"
 #include "number.h"
-#include "options.h"
 
-static const char letters[] = "d:m:o:l:s:n:x:c:p:h";
+static const char letters[] = "d:m:o:l:s:n:x:c:p:f:h";
 
 static void __attribute__((noreturn)) usage(const struct program *p, int rc)
 {
@@ -29,6 +29,7 @@ static void __attribute__((noreturn)) usage(const struct program *p, int rc)
 		"  -x INDEX    of the GID (0)\n"
 		"  -c HOST     the server's host name or address (localhost)\n"
 		"  -p PORT     the server's TCP port (18700)\n"
+		"  -f DISK     an NVMe disk, or a file on it\n"
 		"  -h, --help  this text\n%s", p->help);
 	exit(rc);
 }
@@ -46,6 +47,7 @@ static bool common_option(struct options *o, int letter, const char **device)
 	case 'x': o->rdma.gid_index = must_number(optarg); break;
 	case 'c': o->host = optarg; break;
 	case 'p': o->port = optarg; break;
+	case 'f': o->disk = optarg; break;
 	default: return false;
 	}
 	return true;

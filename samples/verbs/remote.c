@@ -132,22 +132,16 @@ static void serve_one(struct options *o, int listener, const struct ibv_mr *mr)
 	pair_free(&p);
 }
 
-void remote_serve(struct options *o, const struct ibv_mr *mr)
-{
-	int listener = tcp_listen(o->port);
-
-	for (int i = 0; i < o->count; i++)
-		serve_one(o, listener, mr);
-	close(listener);
-}
-
 int do_serve(struct options *o)
 {
 	struct buffer peer = map_zeroed(o->memory, o);
 	struct ibv_mr *mr = rdma_register(&o->rdma, peer.addr + o->offset, o->length);
+	int listener = tcp_listen(o->port);
 
 	report("serving", &peer, o);
-	remote_serve(o, mr);
+	for (int i = 0; i < o->count; i++)
+		serve_one(o, listener, mr);
+	close(listener);
 	rdma_deregister(mr);
 	buffer_unmap(&peer);
 	printf("deregistered\n");
@@ -176,7 +170,8 @@ void remote_close(struct remote *r)
 	close(r->tcp);
 }
 
-void remote_must_rw(struct remote *r, enum ibv_wr_opcode opcode, struct ibv_mr *mr)
+/* RDMA WRITE or READ of the server's whole MR. */
+static void remote_must_rw(struct remote *r, enum ibv_wr_opcode opcode, struct ibv_mr *mr)
 {
 	enum ibv_wc_status status = pair_rw_key(&r->pair, opcode, mr, mr->addr, r->rkey, r->addr,
 						r->length);
@@ -186,35 +181,28 @@ void remote_must_rw(struct remote *r, enum ibv_wr_opcode opcode, struct ibv_mr *
 		     ibv_wc_status_str(status));
 }
 
-int remote_copy(struct options *o, struct remote *r)
+int do_remote(struct options *o)
 {
+	struct remote r = remote_open(o);
 	struct buffer want = host_memory(o->length);
 	struct buffer from = map_zeroed(o->memory, o), back = map_zeroed(o->memory2, o);
 	struct ibv_mr *from_mr = rdma_register(&o->rdma, from.addr + o->offset, o->length);
 	struct ibv_mr *back_mr = rdma_register(&o->rdma, back.addr + o->offset, o->length);
 
-	if (r->length != o->length)
-		errx(1, "the server's MR has %llu bytes", (unsigned long long)r->length);
+	if (r.length != o->length)
+		errx(1, "the server's MR has %llu bytes", (unsigned long long)r.length);
 	pattern_fill(want.addr, o->length, o->seed);
 	memcpy(from_mr->addr, want.addr, o->length);
-	remote_must_rw(r, IBV_WR_RDMA_WRITE, from_mr);
-	remote_must_rw(r, IBV_WR_RDMA_READ, back_mr);
+	remote_must_rw(&r, IBV_WR_RDMA_WRITE, from_mr);
+	remote_must_rw(&r, IBV_WR_RDMA_READ, back_mr);
 	must_equal(back_mr->addr, want.addr, o->length, "RDMA READ");
 	report("from", &from, o);
 	report("back", &back, o);
 
+	remote_close(&r);
 	rdma_deregister(back_mr);
 	rdma_deregister(from_mr);
 	buffer_unmap(&back);
 	buffer_unmap(&from);
 	return 0;
-}
-
-int do_remote(struct options *o)
-{
-	struct remote r = remote_open(o);
-	int rc = remote_copy(o, &r);
-
-	remote_close(&r);
-	return rc;
 }

@@ -10,21 +10,6 @@
 
 #define PORT 1
 
-/* Lists the devices that the host has instead. */
-static void __attribute__((noreturn)) no_device(const char *device, struct ibv_device **list)
-{
-	warnx("no RDMA device %s", device);
-	if (list[0])
-		fprintf(stderr, "  RDMA devices of this host:");
-	else
-		fprintf(stderr, "  this host has no RDMA device; \"rdma link add rxe0 type rxe netdev "
-			"eth0\" creates a software device");
-	for (int i = 0; list[i]; i++)
-		fprintf(stderr, " %s", ibv_get_device_name(list[i]));
-	fprintf(stderr, "\n");
-	exit(1);
-}
-
 struct rdma rdma_open(const char *device)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -35,8 +20,13 @@ struct rdma rdma_open(const char *device)
 		err(1, "ibv_get_device_list (is ib_uverbs loaded?)");
 	while (list[i] && strcmp(ibv_get_device_name(list[i]), device))
 		i++;
-	if (!list[i])
-		no_device(device, list);
+	if (!list[i]) {
+		fprintf(stderr, "no RDMA device %s; RDMA devices of this host:", device);
+		for (i = 0; list[i]; i++)
+			fprintf(stderr, " %s", ibv_get_device_name(list[i]));
+		fprintf(stderr, "\n");
+		exit(1);
+	}
 	r.context = ibv_open_device(list[i]);
 	if (!r.context)
 		err(1, "RDMA device %s", device);
@@ -55,40 +45,13 @@ void rdma_close(struct rdma *r)
 		err(1, "ibv_close_device");
 }
 
-/* Prints what to do about the @error of a registration. */
-static void hint_register(int error)
-{
-	const char *hint = NULL;
-
-	switch (error) {
-	case EFAULT:
-		hint = "is ib_peer_mem loaded, and the whole range mapped writable in this process? "
-		       "The kernel log may say more";
-		break;
-	case ENOMEM:
-		hint = "\"ulimit -l\" limits how much host memory can be registered";
-		break;
-	case EREMOTEIO:
-	case EOPNOTSUPP:
-		hint = "this adapter cannot reach the memory: the kernel log has the cause; \"iopm "
-		       "nearest\" lists the memory that it can reach";
-		break;
-	}
-	if (hint)
-		fprintf(stderr, "  %s\n", hint);
-}
-
 struct ibv_mr *rdma_register(struct rdma *r, void *addr, size_t length)
 {
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, addr, length, ACCESS_ALL);
 
-	if (!mr) {
-		int error = errno;
-
-		warn("ibv_reg_mr of %zu bytes", length);
-		hint_register(error);
-		exit(1);
-	}
+	/* The kernel log and "iopm doctor" may say more. */
+	if (!mr)
+		err(1, "ibv_reg_mr of %zu bytes", length);
 	return mr;
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* RDMA WRITE and READ on one host. */
 #include <err.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "actions.h"
 #include "pattern.h"
@@ -85,5 +88,54 @@ int do_copy(struct options *o)
 	rdma_deregister(from_mr);
 	buffer_unmap(&to);
 	buffer_unmap(&from);
+	return 0;
+}
+
+/* Reads the start of the disk by the DMA of the SSD. */
+static void read_disk(const char *path, char *into, size_t length)
+{
+	/* Without O_DIRECT the kernel reads into host memory, and the CPU copies. */
+	int disk = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	ssize_t got;
+
+	if (disk < 0)
+		err(1, "open %s", path);
+	for (size_t done = 0; done < length; done += got) {
+		got = pread(disk, into + done, length - done, done);
+		if (got < 0 && errno == EREMOTEIO)
+			errx(1, "%s: its driver does not take peer-to-peer memory", path);
+		if (got < 0 && errno == EINVAL)
+			errx(1, "%s: no route to the BAR (\"iopm nearest\"), or no whole blocks", path);
+		if (got < 0)
+			err(1, "pread %s", path);
+		if (got == 0)
+			errx(1, "%s has less than %zu bytes", path, length);
+	}
+	close(disk);
+}
+
+/* From an SSD through a BAR to other memory: neither through host memory, nor by the CPU. */
+int do_disk(struct options *o)
+{
+	struct buffer bar = buffer_map(o->memory, o->map_length, PROT_READ | PROT_WRITE);
+	struct buffer to = buffer_map(o->memory2, o->map_length, PROT_READ | PROT_WRITE);
+	/* One mapping serves both: the SSD writes the pages, the adapter reads the memory region. */
+	struct ibv_mr *bar_mr = rdma_register(&o->rdma, bar.addr + o->offset, o->length);
+	struct ibv_mr *to_mr = rdma_register(&o->rdma, to.addr + o->offset, o->length);
+	struct pair p = pair_make(&o->rdma);
+
+	if (!o->disk)
+		errx(2, "disk needs -f");
+	read_disk(o->disk, bar_mr->addr, o->length);
+	/* The completion of the read orders the SSD's writes before the adapter's reads. */
+	pair_must_rw(&p, IBV_WR_RDMA_WRITE, bar_mr, bar_mr->addr, to_mr, to_mr->addr, o->length);
+	report("through", &bar, o);
+	report("to", &to, o);
+
+	pair_free(&p);
+	rdma_deregister(to_mr);
+	rdma_deregister(bar_mr);
+	buffer_unmap(&to);
+	buffer_unmap(&bar);
 	return 0;
 }

@@ -58,15 +58,15 @@ test_file_systems() {
 test_disk_to_bar_to_rdma() {
 	local through to
 	dd if=/dev/urandom of="$DISK" bs=1M count=1 oflag=direct status=none
-	/mnt/programs/disk_rdma "$DISK" "$BAR_A" "$BAR_B" "$DEV" "$(gid_index)" | tee /tmp/disk_rdma
-	read -r _ _ _ _ _ _ through _ _ _ _ to </tmp/disk_rdma
-	cmp --bytes=$((1 << 20)) --ignore-initial="0:${through%,}" "$OUT/bar-disk" "$OUT/bar-a"
-	cmp --bytes=$((1 << 20)) --ignore-initial="0:$to" "$OUT/bar-disk" "$OUT/bar-b"
+	/mnt/programs/peer_verbs disk -f "$DISK" -d "$DEV" -x "$(gid_index)" "$BAR_A" "$BAR_B" | tee /tmp/disk
+	{ read -r _ through _ && read -r _ to _; } </tmp/disk
+	cmp --bytes=$((1 << 20)) --ignore-initial="0:$((${through#offset=}))" "$OUT/bar-disk" "$OUT/bar-a"
+	cmp --bytes=$((1 << 20)) --ignore-initial="0:$((${to#offset=}))" "$OUT/bar-disk" "$OUT/bar-b"
 	eventually balanced
 	nothing_left
-	refuses 'does not take peer-to-peer memory' eval "modprobe brd; /mnt/programs/disk_rdma /dev/ram0 $BAR_A host"
+	refuses 'does not take peer-to-peer memory' eval "modprobe brd; /mnt/programs/peer_verbs disk -f /dev/ram0 $BAR_A host"
 	rmmod brd
-	refuses 'no route to the BAR' /mnt/programs/disk_rdma "$(disk_of far)" "$BAR_A" host
+	refuses 'no route to the BAR' /mnt/programs/peer_verbs disk -f "$(disk_of far)" "$BAR_A" host
 }
 
 test_private_mapping() { expect "map EINVAL" io "$DISK" "$BAR_A" map=private; }
