@@ -103,8 +103,6 @@ impl AllocatedPages {
 
 impl Bar {
     /// Creates the BAR `index` of `dev`, without allocations.
-    ///
-    /// Context: may sleep.
     pub(crate) fn new(
         dev: ARef<pci::Device>,
         index: u32,
@@ -145,8 +143,6 @@ impl Bar {
     }
 
     /// Returns `ENODEV` if the BAR is dead.
-    ///
-    /// Context: may sleep.
     pub(crate) fn check_alive(&self) -> Result {
         if self.state.lock().dead {
             return Err(ENODEV);
@@ -260,8 +256,6 @@ impl Bar {
     }
 
     /// Allows allocations again, after the device was reset.
-    ///
-    /// Context: may sleep.
     fn revive(&self) {
         self.tickets.reopen();
         self.state.lock().dead = false;
@@ -285,16 +279,12 @@ impl Allocation {
     /// Adds the pages with the numbers `range` to `pinned`: the pages are in use as long as
     /// `pinned` exists. Returns `ENODEV` if the BAR is dead or the pages were freed, and `EINVAL` if the
     /// allocation does not have the whole range.
-    ///
-    /// Context: may sleep.
     pub(crate) fn pin(&self, pinned: &mut PageRefs, range: Range<usize>) -> Result {
         let pages = self.memory.pages.lock();
         pinned.push(pages.get()?, range)
     }
 
     /// Calls `f` with the pages. Returns `ENODEV` if the BAR is dead or the pages were freed.
-    ///
-    /// Context: may sleep.
     pub(crate) fn with_pages<T>(&self, f: impl FnOnce(&Pages) -> Result<T>) -> Result<T> {
         let pages = self.memory.pages.lock();
         f(pages.get()?)
@@ -302,8 +292,6 @@ impl Allocation {
 
     /// Returns the offset of the first page in the BAR, in bytes. Returns `ENODEV` if the BAR is
     /// dead or the pages were freed.
-    ///
-    /// Context: may sleep.
     pub(crate) fn offset(&self) -> Result<u64> {
         let pages = self.memory.pages.lock();
         Ok(pages.get()?.offset())
@@ -312,8 +300,6 @@ impl Allocation {
     /// Frees the pages now. Accesses to remaining mappings fault. Returns `EBUSY` if a mapping,
     /// memory region or I/O uses a page, `ENODEV` if the BAR is dead or the pages were freed
     /// before.
-    ///
-    /// Context: may sleep.
     pub(crate) fn free(&self) -> Result {
         let mut pages = self.memory.pages.lock();
         // Only a fault or a new memory region adds the first user of a page, and both hold the
@@ -370,8 +356,6 @@ impl Revoke {
     }
 
     /// Allows the use of the BAR again.
-    ///
-    /// Context: may sleep.
     pub(crate) fn undo(&self) {
         self.bar.revive();
     }

@@ -98,8 +98,6 @@ struct FunctionFiles {
 
 impl FunctionFiles {
     /// Collects the tickets of `bars` and of `dev`.
-    ///
-    /// Context: may sleep.
     fn new(dev: &pci::Device<Bound>, bars: &[BarNode]) -> Result<Self> {
         let mut tickets = KVec::with_capacity(bars.len() + 1, GFP_KERNEL)?;
         for bar in bars {
@@ -117,8 +115,6 @@ impl FunctionFiles {
 
     /// Stops or allows registrations of memory of the function. On return no registration that began
     /// before a stop is left out of [`Tickets::count`].
-    ///
-    /// Context: may sleep.
     fn drain(&self, on: bool) {
         let mut draining = self.draining.lock();
         *draining = on;
@@ -212,8 +208,6 @@ impl ext_pci::BindWith for BarDriver {
 
 /// Binds the functions of the parameter `devices`. If a function cannot be bound, logs the failure
 /// and binds the others.
-///
-/// Context: may sleep.
 pub(crate) fn bind_devices(
     driver: &ext_pci::Registration<BarDriver>,
 ) -> Result<KVec<ext_pci::Override>> {

@@ -77,8 +77,6 @@ struct KnownFunction {
 
 impl Functions {
     /// Creates an empty set.
-    ///
-    /// Context: may sleep.
     pub(crate) fn new(queues: &Arc<Queues>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -98,8 +96,6 @@ impl Functions {
 
     /// Adds `ticket` to the tickets of `dev` until the returned guard is dropped. Returns `ENODEV`
     /// while `dev` changes drivers, and after `dev` was deleted.
-    ///
-    /// Context: may sleep.
     pub(crate) fn add(&self, dev: &pci::Device, ticket: Ticket) -> Result<TicketGuard> {
         // No event would close the tickets of a function that is no longer on the bus. If the
         // function is on the bus now, an event has closed the tickets, or will close or remove the
@@ -114,8 +110,6 @@ impl Functions {
     ///
     /// An event that holds the lock of the device waits for registrations. So this function, which
     /// a registration calls, only tries to take the lock.
-    ///
-    /// Context: may sleep.
     fn reopen_if_released(&self, dev: &pci::Device) {
         let function = key_of(dev);
         if !self.is_not_bound(function) {
@@ -149,8 +143,6 @@ impl Functions {
 
     /// Returns the tickets of `function`. Adds `function` to the set if necessary and if `may_add`
     /// returns true. Returns `ENODEV` if `function` is not in the set and cannot be added.
-    ///
-    /// Context: may sleep.
     fn tickets_of(&self, function: Key, may_add: impl FnOnce() -> bool) -> Result<Arc<Tickets>> {
         if let Some(found) = self.state.lock().functions.get(&function) {
             return Ok(found.tickets.clone());
@@ -174,8 +166,6 @@ impl Functions {
 
     /// Returns the tickets of the memory regions on mappings of other drivers that contain memory of
     /// `dev`. Returns `ENODEV` if `dev` cannot be added to the set.
-    ///
-    /// Context: may sleep.
     pub(crate) fn tickets(&self, dev: &pci::Device) -> Result<Arc<Tickets>> {
         self.tickets_of(key_of(dev), || true)
     }
@@ -227,8 +217,6 @@ impl Functions {
     }
 
     /// Allows registrations of memory of `function` again.
-    ///
-    /// Context: may sleep.
     fn reopen(&self, function: Key) {
         let state = self.state.lock();
         if let Some(found) = state.functions.get(&function) {
@@ -237,8 +225,6 @@ impl Functions {
     }
 
     /// Removes the deleted `function`. A task that still has the tickets finds the tickets closed.
-    ///
-    /// Context: may sleep.
     fn remove(&self, function: Key) {
         let node = self.state.lock().functions.remove_node(&function);
         drop(node);

@@ -17,6 +17,8 @@
 //! - [`pending`]: the options of functions that are being bound;
 //! - [`dm_abi`], [`options`], [`select`], [`zero`]: arguments of ioctls, module parameters, the choice
 //!   of BARs, when memory is cleared.
+//!
+//! Functions may sleep, unless they say otherwise.
 
 use kernel::prelude::*;
 

@@ -78,8 +78,6 @@ impl Options {
     /// Returns the options of a function: the options in `given`, and the parameters for all
     /// others. Users may write the parameters at run time. `bars` and `ranges` are a single choice:
     /// if `given` has either, both parameters are ignored.
-    ///
-    /// Context: may sleep.
     pub(crate) fn get(given: Given) -> Result<Self> {
         let (mut bars, ranges) = if given.bars.is_some() || given.ranges.is_some() {
             (given.bars, given.ranges)
@@ -125,8 +123,6 @@ pub(crate) enum Mmio {
 }
 
 /// Returns which mappings without struct pages may be registered.
-///
-/// Context: may sleep.
 pub(crate) fn mmio() -> Mmio {
     parsed(c"mmio", parse_mmio)
         .ok()
@@ -146,8 +142,6 @@ pub(crate) fn keeps_client(name: &CStr, text: &CStr) -> Option<(u32, bool)> {
 }
 
 /// Returns how many bytes of a BAR one user may have.
-///
-/// Context: may sleep.
 pub(crate) fn quota() -> u64 {
     match parsed(c"quota", parse_bytes) {
         Ok(Some(bytes)) => bytes,

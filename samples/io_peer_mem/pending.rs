@@ -33,8 +33,6 @@ fn same(a: &pci::Device, b: &pci::Device) -> bool {
 
 impl Pending {
     /// Creates an empty set.
-    ///
-    /// Context: may sleep.
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -46,8 +44,6 @@ impl Pending {
 
     /// Sets the options of `dev` until the result is dropped. Returns `EBUSY` if `dev` has options
     /// already.
-    ///
-    /// Context: may sleep.
     pub(crate) fn add(this: Arc<Self>, dev: ARef<pci::Device>, given: Given) -> Result<Entry> {
         let mut entries = this.entries.lock();
         if entries.iter().any(|(other, _)| same(other, &dev)) {
@@ -59,8 +55,6 @@ impl Pending {
     }
 
     /// Returns the options of `dev`. A function that is not in the set has empty options.
-    ///
-    /// Context: may sleep.
     pub(crate) fn of(&self, dev: &pci::Device) -> Given {
         let entries = self.entries.lock();
         let found = entries.iter().find(|(other, _)| same(other, dev));

@@ -183,8 +183,6 @@ pub(crate) struct User(Arc<Service>);
 impl User {
     /// Registers the client unless it is. If it is being unregistered, waits for the end of that; returns
     /// `EBUSY` after 10 s, and `EINTR` at a signal.
-    ///
-    /// Context: may sleep.
     pub(crate) fn new() -> Result<Self> {
         let service = SERVICE.load().ok_or(ENODEV)?;
         let mut state = service.settled()?;
@@ -217,8 +215,6 @@ struct Closing(Arc<Service>);
 
 impl Open {
     /// Opens the service, with the client registered if a parameter keeps it so.
-    ///
-    /// Context: may sleep.
     pub(crate) fn new(functions: Arc<Functions>) -> Result<Self> {
         let service = Arc::pin_init(
             pin_init!(Service {
