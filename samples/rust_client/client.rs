@@ -22,8 +22,10 @@ use crate::{
             Table, //
         }, //
     },
-    file,
-    memory::DeviceMemory,
+    memory::{
+        DeviceMemory,
+        VM_OPS, //
+    },
     peer_client::{
         self,
         Client,
@@ -87,7 +89,7 @@ impl Client for RamClient {
             return Ok(None);
         };
         // Holds the lock until the end of the statement. The result holds a reference on the memory.
-        let Some(found) = file::VM_OPS.find(&mm.mmap_read_lock(), range.addr()) else {
+        let Some(found) = VM_OPS.find(&mm.mmap_read_lock(), range.addr()) else {
             return Ok(None);
         };
         if range.len() > found.end - range.addr() {

@@ -12,8 +12,7 @@
 //! Reading order:
 //!
 //! - [`client`]: the callbacks, which make a driver a client;
-//! - [`memory`]: the memory, and how its memory regions are revoked;
-//! - [`mod@file`]: how a process maps the memory. Most drivers have that already.
+//! - [`memory`]: the memory, how its memory regions are revoked, and how a process maps it.
 //!
 //! All of it is safe Rust. `rust/` holds the unsafe code, and wrong orders of calls do not compile;
 //! see `tests/compile_fail/`.
@@ -41,7 +40,6 @@ use ext::base::{
 };
 
 mod client;
-mod file;
 mod memory;
 
 use self::{

@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory: its pages and the memory regions on it.
+//! The memory: its pages, the memory regions on it, and the character device that maps it for processes.
 
 use crate::{
     ext::base::{
+        chardev::{
+            self,
+            Opened, //
+        },
         ram::{
             Pages,
             Part, //
         },
-        sg::PageTable, //
+        sg::PageTable,
+        vma, //
     },
     peer_client::Tickets, //
 };
 use core::ops::Range;
 use kernel::{
+    mm::virt::VmaNew,
     new_mutex,
-    page::BorrowedPage,
+    page::PAGE_SIZE,
     prelude::*,
     sync::{
         Arc,
+        ArcBorrow,
         Mutex, //
     }, //
 };
@@ -53,16 +60,6 @@ impl DeviceMemory {
         )
     }
 
-    /// Returns the number of pages.
-    pub(crate) fn count(&self) -> usize {
-        self.pages.count()
-    }
-
-    /// Returns page `i`, to be mapped for a process.
-    pub(crate) fn page(&self, i: usize) -> Option<BorrowedPage<'_>> {
-        self.pages.get(i)
-    }
-
     /// Creates a scatter-gather table of some pages.
     pub(crate) fn table(&self, pages: Range<usize>) -> Result<PageTable<Part>> {
         Pages::table(&self.pages, pages)
@@ -86,5 +83,42 @@ impl DeviceMemory {
         self.tickets.wait_empty();
         self.tickets.reopen();
         drop(serialized);
+    }
+}
+
+/// The operations of the mappings. Their address identifies the mappings: `acquire` finds the memory
+/// behind an address with them.
+pub(crate) static VM_OPS: vma::Ops<DeviceMemory> = vma::Ops::new();
+
+impl chardev::Device for DeviceMemory {
+    type Mapping = DeviceMemory;
+
+    fn vm_ops() -> &'static vma::Ops<DeviceMemory> {
+        &VM_OPS
+    }
+
+    fn mmap(this: ArcBorrow<'_, Self>, vma: &VmaNew) -> Result<Arc<DeviceMemory>> {
+        let count = (vma.end() - vma.start()) / PAGE_SIZE;
+        let first = vma::pgoff(vma);
+        if first > this.pages.count() || count > this.pages.count() - first {
+            return Err(ENXIO);
+        }
+        // Writes to a private mapping go to a copy, which is not memory of this driver.
+        if !vma::is_shared(vma) {
+            return Err(EINVAL);
+        }
+        vma.set_mixedmap();
+        vma.set_dontexpand();
+        Ok(this.into())
+    }
+
+    fn ioctl(_: ArcBorrow<'_, Self>, _: Opened<'_>, _: u32, _: usize) -> Result<isize> {
+        Err(ENOTTY)
+    }
+}
+
+impl vma::Mapping for DeviceMemory {
+    fn fault(&self, fault: &vma::Fault<'_>) -> Result {
+        fault.map(|i| self.pages.get(i))
     }
 }

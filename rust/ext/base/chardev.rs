@@ -3,7 +3,7 @@
 //! Character devices that are created at run time and whose memory can be mapped.
 //!
 //! A driver implements [`Device`] for the object behind the node, and keeps a [`Registration`]; see
-//! `samples/rust_client/file.rs`. A device that has only ioctls is a [`control::Control`].
+//! `samples/rust_client/memory.rs`. A device that has only ioctls is a [`control::Control`].
 //! Beyond [`kernel::miscdevice`]: the name is set at run time, open files and mappings keep the
 //! module loaded, and [`AddressSpace::unmap_all`] unmaps all mappings of a device. Files may stay
 //! open after the device is unregistered; operations on open files still reach the object.
