@@ -173,7 +173,7 @@ impl ext_pci::Recovery for BarDriver {
             "an error or a reset: its memory is revoked, until it answers again\n"
         );
         if let Some(functions) = FUNCTIONS.load() {
-            functions.stop(dev);
+            functions.revoke(dev);
         }
         for bar in function.bars.iter() {
             bar.revoke.now();
@@ -182,7 +182,7 @@ impl ext_pci::Recovery for BarDriver {
 
     fn resume(dev: &pci::Device<Bound>, function: &BarFunction) {
         if let Some(functions) = FUNCTIONS.load() {
-            functions.resume(dev);
+            functions.reopen(dev);
         }
         for bar in function.bars.iter() {
             bar.revoke.undo();

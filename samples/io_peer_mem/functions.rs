@@ -170,29 +170,14 @@ impl Functions {
         self.tickets_of(key_of(dev), || true)
     }
 
-    /// Revokes all memory of `dev`, and rejects registrations until [`Functions::resume`] or until
-    /// another driver is bound.
+    /// Revokes all memory of `dev`, and rejects registrations until [`Functions::reopen`].
     ///
     /// Context: may sleep; waits for registrations of memory regions that are in progress. The caller
-    /// holds the lock of `dev`.
-    pub(crate) fn stop(&self, dev: &pci::Device) {
-        self.revoke(key_of(dev));
-    }
-
-    /// Allows registrations of memory of `dev` again.
-    ///
-    /// Context: may sleep. The caller holds the lock of `dev`.
-    pub(crate) fn resume(&self, dev: &pci::Device) {
-        self.reopen(key_of(dev));
-    }
-
-    /// Revokes all memory of `function`, and rejects registrations until [`Functions::reopen`].
-    ///
-    /// Context: may sleep; waits for registrations of memory regions that are in progress.
-    fn revoke(&self, function: Key) {
-        let tickets = match self.tickets_of(function, || true) {
+    /// holds the lock of `dev`, or `dev` is being deleted.
+    pub(crate) fn revoke(&self, dev: &pci::Device) {
+        let tickets = match self.tickets(dev) {
             Ok(tickets) => Some(tickets),
-            Err(_) => self.reject_new(function),
+            Err(_) => self.reject_new(key_of(dev)),
         };
         if let Some(tickets) = tickets {
             tickets.close_and_invalidate();
@@ -216,10 +201,10 @@ impl Functions {
         tickets
     }
 
-    /// Allows registrations of memory of `function` again.
-    fn reopen(&self, function: Key) {
+    /// Allows registrations of memory of `dev` again. The caller holds the lock of `dev`.
+    pub(crate) fn reopen(&self, dev: &pci::Device) {
         let state = self.state.lock();
-        if let Some(found) = state.functions.get(&function) {
+        if let Some(found) = state.functions.get(&key_of(dev)) {
             found.tickets.reopen();
         }
     }
@@ -239,9 +224,9 @@ impl Watcher for Functions {
             // revocation no device accesses the memory.
             Event::Unbinding | Event::Binding | Event::Deleting => {
                 self.set_not_bound(function, false);
-                self.revoke(function);
+                self.revoke(dev);
             }
-            Event::Unbound | Event::Bound => self.reopen(function),
+            Event::Unbound | Event::Bound => self.reopen(dev),
             Event::NotBound => self.set_not_bound(function, true),
             Event::Deleted => self.remove(function),
         }
