@@ -227,39 +227,6 @@ impl Bar {
             memory,
         })
     }
-
-    /// Revokes all memory from RDMA devices and processes. The BAR is dead from then on, until
-    /// [`Bar::revive`].
-    ///
-    /// `space` holds all mappings. Files that are still open can map the device during the call; a
-    /// fault in such a mapping finds no pages.
-    ///
-    /// Context: may sleep; waits for registrations of memory regions that are in progress.
-    fn revoke(&self, space: &AddressSpace) {
-        {
-            let mut state = self.state.lock();
-            state.dead = true;
-            state.revocations += 1;
-        }
-        self.tickets.close_and_invalidate();
-
-        // A fault looks up and inserts a page with the lock of the allocation held. So either the
-        // page is unmapped below, or the fault finds no pages. The pages stay until the unmapping.
-        let allocations = core::mem::take(&mut self.state.lock().allocations);
-        for memory in allocations.values() {
-            memory.pages.lock().revoked = true;
-        }
-        space.unmap_all();
-        for memory in allocations.values() {
-            memory.free();
-        }
-    }
-
-    /// Allows allocations again, after the device was reset.
-    fn revive(&self) {
-        self.tickets.reopen();
-        self.state.lock().dead = false;
-    }
 }
 
 /// Contiguous pages of a BAR. Drop frees the pages that no memory region, mapping or I/O holds. The
@@ -348,16 +315,37 @@ impl Revoke {
         self.bar.tickets()
     }
 
-    /// Revokes the BAR now.
+    /// Revokes all memory from RDMA devices and processes. The BAR is dead from then on, until
+    /// [`Revoke::undo`].
+    ///
+    /// Files that are still open can map the device during the call; a fault in such a mapping finds
+    /// no pages.
     ///
     /// Context: may sleep; waits for registrations of memory regions that are in progress.
     pub(crate) fn now(&self) {
-        self.bar.revoke(&self.space);
+        {
+            let mut state = self.bar.state.lock();
+            state.dead = true;
+            state.revocations += 1;
+        }
+        self.bar.tickets.close_and_invalidate();
+
+        // A fault looks up and inserts a page with the lock of the allocation held. So either the
+        // page is unmapped below, or the fault finds no pages. The pages stay until the unmapping.
+        let allocations = core::mem::take(&mut self.bar.state.lock().allocations);
+        for memory in allocations.values() {
+            memory.pages.lock().revoked = true;
+        }
+        self.space.unmap_all();
+        for memory in allocations.values() {
+            memory.free();
+        }
     }
 
-    /// Allows the use of the BAR again.
+    /// Allows allocations again, after the device was reset.
     pub(crate) fn undo(&self) {
-        self.bar.revive();
+        self.bar.tickets.reopen();
+        self.bar.state.lock().dead = false;
     }
 }
 
