@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * peer_client_sample - a peer memory client, to copy from
+ * peer_client_sample - a peer memory client, to copy from (Documentation/client-api.rst)
  *
- * A driver registers seven callbacks with ib_peer_mem to make its memory usable for
- * RDMA. The memory of this client is RAM, so that it runs on any machine. A process
- * maps it from /dev/peer_client_sample and registers it with ibv_reg_mr().
- *
- * A write to /sys/kernel/debug/peer_client_sample/invalidate revokes all memory
- * regions on the pages, as a driver does when its device is removed or its memory
- * moves.
+ * Its memory is RAM, so that it runs on any machine. A process maps it from
+ * /dev/peer_client_sample and registers it with ibv_reg_mr(). A write to
+ * /sys/kernel/debug/peer_client_sample/invalidate revokes all memory regions on the pages, as a
+ * driver does when its device is removed or its memory moves.
  *
  * get_pages is specific to this memory. The rest is common to all clients.
  */
@@ -41,10 +38,7 @@ MODULE_PARM_DESC(persistent, "never invalidate: unloading waits for the users (d
 
 static struct page *sample_pages[SAMPLE_PAGES];
 
-/*
- * One range, from acquire to release. The core passes it to every callback as
- * client_context.
- */
+/* One range, from acquire to release: client_context of the callbacks. */
 struct sample_region {
 	unsigned long first, count;	/* in sample_pages */
 	bool writable;			/* the mapping is writable */
@@ -107,11 +101,8 @@ static struct miscdevice sample_misc = {
 /* --- the callbacks, in call order --- */
 
 /*
- * Returns 1 if all of [addr, addr + size) in the calling process is memory of this
- * client, else 0 or -errno. A result > 0 is a claim: get_pages or release follows.
- *
- * The core calls this for registrations of any memory: reject other memory quickly, and
- * never claim it.
+ * Returns 1 if all of [addr, addr + size) in the calling process is memory of this client: get_pages
+ * or release follows. Called for registrations of any memory: reject other memory quickly.
  */
 static int sample_acquire(unsigned long addr, size_t size, void *private_data,
 			  char *name, void **client_context)
@@ -148,12 +139,8 @@ static int sample_acquire(unsigned long addr, size_t size, void *private_data,
 }
 
 /*
- * Pins the range until put_pages. A client whose memory has struct pages fills sg_head
- * here, from the start of the page of addr on. A client without struct pages leaves
- * sg_head empty, and allocates and fills it in dma_map.
- *
- * Publish core_context last: another task may invalidate the region as soon as it sees
- * core_context.
+ * Pins the range until put_pages, and fills sg_head from the start of the page of addr on. Publish
+ * core_context last: another task may invalidate the region as soon as it sees that.
  */
 static int sample_get_pages(unsigned long addr, size_t size, int write, int force,
 			    struct sg_table *sg_head, void *client_context,
@@ -195,12 +182,8 @@ static unsigned long sample_get_page_size(void *client_context)
 }
 
 /*
- * Maps the range for dma_device, the adapter's device: sets the DMA address and length
- * of each entry, and the number of mapped entries. Not called for software adapters,
- * which have no DMA device and use the struct pages.
- *
- * Do not take a lock here that is held while invalidating: an invalidation during a
- * registration waits for this callback.
+ * Maps the range for dma_device, the adapter's device. Not called for software adapters, which use
+ * the struct pages. Do not take a lock here that is held while invalidating.
  */
 static int sample_dma_map(struct sg_table *sg_head, void *client_context,
 			  struct device *dma_device, int dmasync, int *nmap)
@@ -213,7 +196,6 @@ static int sample_dma_map(struct sg_table *sg_head, void *client_context,
 	return 0;
 }
 
-/* Undoes dma_map. The adapter no longer uses the addresses. */
 static int sample_dma_unmap(struct sg_table *sg_head, void *client_context,
 			    struct device *dma_device)
 {
@@ -221,11 +203,7 @@ static int sample_dma_unmap(struct sg_table *sg_head, void *client_context,
 	return 0;
 }
 
-/*
- * Undoes get_pages. May run in any task: one that deregisters the MR or exits,
- * unregisters this client, removes the RDMA device, or invalidates the region. In the
- * last case it runs inside the call of the invalidate function.
- */
+/* May run in any task, also inside the call of the invalidate function. */
 static void sample_put_pages(struct sg_table *sg_head, void *client_context)
 {
 	struct sample_region *region = client_context;
@@ -243,17 +221,14 @@ static void sample_put_pages(struct sg_table *sg_head, void *client_context)
 	mutex_unlock(&sample_lock);
 }
 
-/* Undoes acquire: the last callback for the region. */
 static void sample_release(void *client_context)
 {
 	kfree(client_context);
 }
 
 /*
- * A version with a last byte other than 0 marks the extended structure. The memory is
- * RAM, which the core can also pin without a client: PEER_MEM_MEMORY_PINNABLE asks the
- * core to call acquire first. A client without flags registers a plain struct
- * peer_memory_client.
+ * A version with a last byte other than 0 marks the extended structure. The core can also pin RAM
+ * without a client: PEER_MEM_MEMORY_PINNABLE asks it to call acquire first.
  */
 static const struct peer_memory_client_ex sample_client = {
 	.client = {
@@ -287,20 +262,13 @@ static void sample_invalidate_all(void)
 		list_del_init(&region->node);
 		core_context = region->core_context;
 		mutex_unlock(&sample_lock);
-		/*
-		 * Revokes the MR and calls put_pages. Does nothing if another task
-		 * has released the region: the core then no longer knows
-		 * core_context.
-		 */
+		/* Revokes the MR and calls put_pages, unless another task has released the region. */
 		sample_invalidate(sample_handle, core_context);
 		mutex_lock(&sample_lock);
 	}
 	mutex_unlock(&sample_lock);
 
-	/*
-	 * A deregistration that began earlier calls put_pages in its own task. The
-	 * adapter no longer uses the memory, but the pages are still pinned.
-	 */
+	/* Deregistrations that began earlier call put_pages in their own tasks. */
 	wait_event(sample_idle, !READ_ONCE(sample_in_use));
 
 	mutex_lock(&sample_lock);
@@ -348,9 +316,8 @@ static int __init sample_init(void)
 	}
 
 	/*
-	 * The core may call the callbacks from here on. With the second argument the
-	 * client requires invalidation: it serves only devices whose MRs can be
-	 * revoked. On failure the kernel log has the cause.
+	 * Callbacks may run from here on. With the second argument the client serves only devices
+	 * whose MRs can be revoked. On failure the kernel log has the cause.
 	 */
 	sample_handle = ib_register_peer_memory_client(&sample_client.client,
 						       persistent ? NULL : &sample_invalidate);
@@ -383,9 +350,8 @@ static void __exit sample_exit(void)
 	debugfs_remove(sample_debugfs);
 	misc_deregister(&sample_misc);
 	/*
-	 * Mappings pin this module, memory regions do not. Revokes the regions that
-	 * are left. With persistent=1 it waits for those that cannot be revoked. No
-	 * callback runs after it returns.
+	 * Memory regions do not pin this module: revokes those that are left, or waits for them with
+	 * persistent=1. No callback runs after it returns.
 	 */
 	ib_unregister_peer_memory_client(sample_handle);
 	sample_free_pages();
