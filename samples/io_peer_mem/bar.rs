@@ -49,14 +49,12 @@ use kernel::{
 /// Then the BAR is dead, and holds no pages.
 #[pin_data]
 pub(crate) struct Bar {
-    /// The PCI function, for log lines.
     dev: ARef<pci::Device>,
     index: u32,
     memory: Provider,
     zero: Policy,
     /// How much of the memory each user has.
     quota: Arc<Quota>,
-    /// The tickets of the memory regions on this BAR.
     tickets: Arc<Tickets>,
     #[pin]
     state: Mutex<State>,
@@ -72,7 +70,6 @@ struct State {
     allocations: RBTree<u64, Arc<AllocatedPages>>,
 }
 
-/// The memory of an allocation.
 #[pin_data]
 struct AllocatedPages {
     #[pin]
@@ -102,7 +99,6 @@ impl AllocatedPages {
 }
 
 impl Bar {
-    /// Creates the BAR `index` of `dev`, without allocations.
     pub(crate) fn new(
         dev: ARef<pci::Device>,
         index: u32,
@@ -142,7 +138,6 @@ impl Bar {
         &self.memory
     }
 
-    /// Returns `ENODEV` if the BAR is dead.
     pub(crate) fn check_alive(&self) -> Result {
         if self.state.lock().dead {
             return Err(ENODEV);
@@ -150,7 +145,6 @@ impl Bar {
         Ok(())
     }
 
-    /// Returns the tickets of the memory regions on this BAR.
     pub(crate) fn tickets(&self) -> &Arc<Tickets> {
         &self.tickets
     }
@@ -233,7 +227,6 @@ impl Bar {
 /// last user of each other page frees the page.
 pub(crate) struct Allocation {
     bar: Arc<Bar>,
-    /// The key of the memory in [`State::allocations`].
     key: u64,
     memory: Arc<AllocatedPages>,
 }
@@ -300,17 +293,14 @@ impl Drop for Allocation {
 /// Revokes a BAR on drop.
 pub(crate) struct Revoke {
     bar: Arc<Bar>,
-    /// The address space of all mappings of the BAR.
     space: AddressSpace,
 }
 
 impl Revoke {
-    /// Creates an object that revokes `bar` on drop. The mappings of `bar` are in `space`.
     pub(crate) fn new(bar: Arc<Bar>, space: AddressSpace) -> Self {
         Self { bar, space }
     }
 
-    /// Returns the tickets of the memory regions on the BAR.
     pub(crate) fn tickets(&self) -> &Arc<Tickets> {
         self.bar.tickets()
     }

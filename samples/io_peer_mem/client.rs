@@ -83,7 +83,6 @@ impl Origin {
     }
 }
 
-/// A range that starts in a BAR.
 pub(crate) enum Region {
     /// The BAR belongs to this driver: the mapping of the first page.
     Own(Found<Allocation>),
@@ -92,7 +91,6 @@ pub(crate) enum Region {
 }
 
 impl Region {
-    /// Returns the BAR that the memory belongs to.
     fn origin(&self) -> Origin {
         match self {
             Self::Own(found) => Origin::Own(found.data.clone()),
@@ -116,7 +114,6 @@ enum Backing {
 pub(crate) struct BarMemory {
     // Drop order: the memory is released before the ticket is removed.
     backing: Backing,
-    /// The mapping, of memory without struct pages.
     watch: Option<Watched<Unmapped>>,
     origin: Origin,
     /// Keeps the ticket with the owner of the BAR.
@@ -204,7 +201,6 @@ impl Client for BarClient {
     }
 }
 
-/// Pins or looks up the memory of a region.
 fn pin_all(
     functions: &Functions,
     region: &Region,
@@ -330,7 +326,6 @@ fn log_rejected(region: &Region, range: VaRange, write: bool, e: Error) {
     );
 }
 
-/// Logs why `memory` could not be mapped for `dev`.
 fn log_unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
     let why = match p2pdma::distance(memory.origin.bar_range().dev(), dev) {
         Ok(_) => "the DMA API fails",
@@ -347,7 +342,6 @@ fn log_unreachable(memory: &BarMemory, dev: &device::Device, e: Error) {
     );
 }
 
-/// Returns the addresses of the whole pages of `range`.
 fn pages_of(range: VaRange) -> Result<Range<usize>> {
     let start = range.addr() - range.addr() % PAGE_SIZE;
     let bytes = range.addr() - start + range.len();

@@ -50,7 +50,6 @@ use kernel::{
 pub(crate) struct Dm {
     allocation: Arc<Allocation>,
     length: u64,
-    /// The size in pages.
     pages: usize,
 }
 

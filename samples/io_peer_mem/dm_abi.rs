@@ -28,9 +28,7 @@ fn check(version: u32, flags: u32, reserved: &[u64]) -> Result {
 /// The request of `IO_PEER_MEM_IOC_DM_ALLOC`, without its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Allocate {
-    /// The alignment in bytes.
     pub(crate) align: u64,
-    /// Whether the memory is to be cleared.
     pub(crate) clear: bool,
 }
 
@@ -65,7 +63,6 @@ pub(crate) fn check_free(arg: &io_peer_mem_dm_free) -> Result {
 mod tests {
     use super::*;
 
-    /// Returns a valid request.
     fn request(length: u64, log_align: u32) -> io_peer_mem_dm_alloc {
         io_peer_mem_dm_alloc {
             version: uapi::IO_PEER_MEM_DM_VERSION,
@@ -78,7 +75,6 @@ mod tests {
         }
     }
 
-    /// Lengths and alignments.
     #[test]
     fn allocations() {
         let want = |align, clear| Ok(Allocate { align, clear });

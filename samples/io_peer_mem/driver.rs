@@ -83,7 +83,6 @@ pub(crate) struct BarFunction {
     // may end.
     _files: Directory<FunctionFiles>,
     bars: KVec<BarNode>,
-    /// Has the client registered.
     _user: service::User,
 }
 
@@ -97,7 +96,6 @@ struct FunctionFiles {
 }
 
 impl FunctionFiles {
-    /// Collects the tickets of `bars` and of `dev`.
     fn new(dev: &pci::Device<Bound>, bars: &[BarNode]) -> Result<Self> {
         let mut tickets = KVec::with_capacity(bars.len() + 1, GFP_KERNEL)?;
         for bar in bars {
@@ -150,7 +148,6 @@ impl Drop for FunctionFiles {
 /// object, so the object is a static.
 pub(crate) static FUNCTIONS: Snapshot<Functions> = Snapshot::new();
 
-/// The options of functions that are being bound by the file `bind_with`.
 pub(crate) static PENDING: Snapshot<Pending> = Snapshot::new();
 
 // All ids come from the module parameter or `new_id`.
@@ -239,7 +236,6 @@ pub(crate) fn bind_devices(
     Ok(bound)
 }
 
-/// Creates a device node for each selected BAR of `dev`.
 fn probe(dev: &CoreDevice<'_>) -> Result<BarFunction> {
     if ext_pci::is_bridge(dev) {
         dev_err!(dev, "cannot be used: it is a bridge\n");
@@ -349,7 +345,6 @@ fn unusable(bar: &ext_pci::Bar, part: &Range<u64>) -> Option<&'static str> {
     }
 }
 
-/// Makes `part` of `bar` P2PDMA memory and creates its device node.
 fn create_node(
     dev: &pci::Device<Bound>,
     function: &Arc<p2pdma::Function>,

@@ -28,7 +28,6 @@ use kernel::{
     prelude::*, //
 };
 
-/// Kinds of BAR memory that a mapping may contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Peer-to-peer memory with struct pages: `p2pmem/allocate` in sysfs, or mappings of a driver.

@@ -40,7 +40,6 @@ use kernel::{
     }, //
 };
 
-/// The functions.
 #[pin_data]
 pub(crate) struct Functions {
     #[pin]
@@ -76,7 +75,6 @@ struct KnownFunction {
 }
 
 impl Functions {
-    /// Creates an empty set.
     pub(crate) fn new(queues: &Arc<Queues>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -133,7 +131,6 @@ impl Functions {
         (state.functions.get(&function)).is_some_and(|found| found.not_bound)
     }
 
-    /// Sets whether binding a driver to `function` has failed.
     fn set_not_bound(&self, function: Key, not_bound: bool) {
         let mut state = self.state.lock();
         if let Some(found) = state.functions.get_mut(&function) {

@@ -64,7 +64,6 @@ module! {
     license: "GPL",
 }
 
-/// The module.
 #[pin_data]
 struct IoPeerMem {
     // Drop order: the driver goes first, since unbound devices revoke memory through the client.
@@ -73,11 +72,9 @@ struct IoPeerMem {
     _devices: KVec<pci::Override>,
     /// Makes `watch` known to the driver.
     _functions: snapshot::Published<functions::Functions>,
-    /// The options of functions that are being bound.
     _pending: snapshot::Published<pending::Pending>,
     /// The peer memory client, while there is memory to serve.
     _service: service::Open,
-    /// Watches the functions of other drivers.
     #[pin]
     watch: pci_watch::Registration<functions::Functions>,
     _queues: QueuesOwner,

@@ -93,7 +93,6 @@ pub(crate) fn nearest(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
 mod tests {
     use super::*;
 
-    /// Returns a request for a device.
     fn request(domain: u32, address: u32) -> io_peer_mem_nearest {
         io_peer_mem_nearest {
             version: uapi::IO_PEER_MEM_NEAREST_VERSION,

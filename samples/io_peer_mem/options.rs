@@ -20,7 +20,6 @@ use kernel::{
     prelude::*, //
 };
 
-/// The options for functions that are bound.
 pub(crate) struct Options {
     /// Mask of the BARs to use; `None` for the default choice.
     pub(crate) bars: Option<u32>,
@@ -34,7 +33,6 @@ pub(crate) struct Options {
     pub(crate) zero: Policies,
 }
 
-/// A part of each BAR: offset and size.
 pub(crate) type Parts = [Option<(u64, u64)>; BARS as usize];
 
 /// The options of a function in a write to `bind_with`. `None` selects the module parameter.
@@ -113,7 +111,6 @@ impl Options {
 /// Which mappings without struct pages may be registered.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Debug)]
 pub(crate) enum Mmio {
-    /// None.
     #[default]
     No,
     /// Those of `resourceN` in sysfs.
@@ -122,7 +119,6 @@ pub(crate) enum Mmio {
     Any,
 }
 
-/// Returns which mappings without struct pages may be registered.
 pub(crate) fn mmio() -> Mmio {
     parsed(c"mmio", parse_mmio)
         .ok()
@@ -224,7 +220,6 @@ fn check(name: &CStr, text: &CStr) -> Result {
 // Called before the init function of the module, and on a write in sysfs.
 crate::param_function!(ext_module_param_check, check);
 
-/// Returns `text` for a log line.
 fn show(text: &CStr) -> &str {
     text.to_str().unwrap_or("(not text)")
 }
@@ -233,12 +228,10 @@ fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&c| c == b',')
 }
 
-/// Returns whether `parse` accepts each item of a list.
 fn all<T>(list: &[u8], parse: fn(&[u8]) -> Option<T>) -> bool {
     items(list).all(|item| parse(item).is_some())
 }
 
-/// Parses a list of BAR numbers to a mask.
 fn parse_bars(list: &[u8]) -> Option<u32> {
     items(list).try_fold(0, |mask, item| match item {
         [c @ b'0'..=b'9'] if u32::from(c - b'0') < BARS => Some(mask | 1 << (c - b'0')),
@@ -246,7 +239,6 @@ fn parse_bars(list: &[u8]) -> Option<u32> {
     })
 }
 
-/// Parses a list of ranges, at most one per BAR.
 fn parse_ranges(list: &[u8]) -> Option<Parts> {
     let mut parts = Parts::default();
     for item in items(list) {
@@ -278,7 +270,6 @@ fn parse_bytes(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// Parses a boolean as the kernel writes it.
 fn parse_bool(text: &[u8]) -> Option<bool> {
     match text {
         b"0" | b"n" | b"N" => Some(false),
@@ -417,7 +408,6 @@ mod tests {
         }
     }
 
-    /// The parameters that keep the client registered.
     #[test]
     fn kept() {
         assert_eq!(keeps_client(c"mmio", c"y"), Some((1, true)));

@@ -26,13 +26,11 @@ pub(crate) struct Pending {
     entries: Mutex<KVec<(ARef<pci::Device>, Given)>>,
 }
 
-/// Returns whether `a` and `b` are the same function.
 fn same(a: &pci::Device, b: &pci::Device) -> bool {
     core::ptr::eq(a, b)
 }
 
 impl Pending {
-    /// Creates an empty set.
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {

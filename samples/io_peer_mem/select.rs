@@ -10,18 +10,15 @@
 
 use kernel::macros::kunit_tests;
 
-/// Base class of memory controllers.
 const MEMORY: u32 = 0x05;
 
 /// QEMU's ivshmem: shared memory of virtual machines.
 const IVSHMEM: (u16, u16) = (0x1af4, 0x1110);
 
-/// The identity of a PCI function.
 #[derive(Clone, Copy)]
 pub(crate) struct Identity {
     /// Class code, 24 bits.
     pub(crate) class: u32,
-    /// Vendor and device id.
     pub(crate) id: (u16, u16),
 }
 
@@ -32,11 +29,9 @@ pub(crate) struct Properties {
     pub(crate) index: u32,
     /// Whether the BAR is memory space that reads do not change.
     pub(crate) prefetchable: bool,
-    /// Size in bytes.
     pub(crate) len: u64,
 }
 
-/// The decision about a BAR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
     Use,
@@ -79,7 +74,6 @@ mod tests {
     /// The smallest BAR that is used without `bars=`.
     const MIN: u64 = 2 << 20;
 
-    /// Returns a function of the class.
     fn function(class: u32) -> Identity {
         Identity {
             class,
@@ -87,7 +81,6 @@ mod tests {
         }
     }
 
-    /// Returns BAR 2 with the properties.
     fn bar(prefetchable: bool, len: u64) -> Properties {
         Properties {
             index: 2,

@@ -56,11 +56,9 @@ static KEPT: Atomic<u32> = Atomic::new(0);
 
 static SERVICE: Snapshot<Service> = Snapshot::new();
 
-/// The client's registration, if there is one.
 enum Client {
     Absent,
     Registered(Registration<BarClient>),
-    /// A task unregisters it.
     Ending,
 }
 
@@ -68,7 +66,6 @@ enum Client {
 struct State {
     client: Client,
     users: usize,
-    /// The module is being unloaded.
     closed: bool,
 }
 
@@ -78,7 +75,6 @@ impl State {
     }
 }
 
-/// Registers and unregisters the client.
 #[pin_data]
 pub(crate) struct Service {
     functions: Arc<Functions>,
@@ -87,7 +83,6 @@ pub(crate) struct Service {
     /// Signals that [`Client::Ending`] is over.
     #[pin]
     ended: CondVar,
-    /// Unregisters the client.
     #[pin]
     work: Work<Self>,
 }
@@ -210,7 +205,6 @@ pub(crate) struct Open {
     service: Closing,
 }
 
-/// Ends the service when it is dropped.
 struct Closing(Arc<Service>);
 
 impl Open {

@@ -32,7 +32,6 @@ use kernel::{
     }, //
 };
 
-/// How long a task waits for a revocation.
 const LIMIT_MS: u32 = 10_000;
 
 /// How long a task waits for a revocation on a device with one that takes longer.
@@ -54,7 +53,6 @@ fn replace(old: usize, new: usize) -> bool {
 pub(crate) struct Unmapped {
     ticket: Ticket,
     bar_range: BarRange,
-    /// The length of the region.
     bytes: usize,
     /// The device that the region is mapped for, or was last.
     #[pin]

@@ -65,7 +65,6 @@ impl DeviceMemory {
         Pages::table(&self.pages, pages)
     }
 
-    /// Returns the tickets of the memory regions.
     pub(crate) fn tickets(&self) -> &Arc<Tickets> {
         &self.tickets
     }

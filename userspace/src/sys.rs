@@ -16,7 +16,6 @@ use std::{
     ptr::{self, NonNull},
 };
 
-/// Returns the size of a page of memory.
 pub(crate) fn page_size() -> usize {
     // CAST: A size is positive.
     // SAFETY: The function has no requirements.
@@ -42,7 +41,6 @@ pub(crate) fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
     Ok(())
 }
 
-/// Opens a file to read and to write.
 pub(crate) fn open(path: &CStr) -> Result<OwnedFd> {
     // SAFETY: `path` is a C string.
     let fd = unsafe { libc::open64(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
@@ -66,7 +64,6 @@ pub(crate) fn opened_by_ioctl(fd: i32) -> Result<OwnedFd> {
     owned(fd)
 }
 
-/// Duplicates a descriptor.
 pub(crate) fn duplicate(fd: RawFd) -> Result<OwnedFd> {
     // SAFETY: The command has no requirements.
     owned(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) })
@@ -96,7 +93,6 @@ pub(crate) unsafe fn write(fd: RawFd, from: *const u8, length: usize, offset: u6
     usize::try_from(n).map_err(|_| Error::last())
 }
 
-/// Calls ioctl(2).
 pub(crate) fn ioctl<T>(fd: RawFd, request: &uapi::Ioctl<T>, arg: &mut T) -> Result<()> {
     let arg: *mut T = arg;
     // SAFETY: By the invariant of `Ioctl` the kernel accesses nothing but a `T` at `arg`, of which

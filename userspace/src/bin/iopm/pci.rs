@@ -17,7 +17,6 @@ pub(crate) fn parse(text: &str) -> Option<PciAddress> {
     format!("{domain}{text}").parse().ok()
 }
 
-/// A base address register.
 #[derive(Clone, Default)]
 pub(crate) struct Bar {
     pub(crate) start: u64,

@@ -38,7 +38,6 @@ pub(crate) fn table<'a>(
     Ok(())
 }
 
-/// A row of a table.
 macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
 }

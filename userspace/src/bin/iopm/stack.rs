@@ -5,7 +5,6 @@
 use crate::prelude::*;
 use iopm::Context;
 
-/// The clients, a directory each.
 pub(crate) const PEERS: &str = "/sys/kernel/mm/memory_peers";
 
 /// Reads a table of debugfs, which is for root: its rows, without the headings, as columns.

@@ -12,7 +12,6 @@ use crate::{
 /// What stop has unloaded, until start has loaded it.
 const STATE: &str = "/run/iopm/stopped";
 
-/// The exit status if something is in use.
 const IN_USE: u8 = 3;
 
 #[derive(Default, Deserialize, Serialize)]
@@ -151,7 +150,6 @@ fn users(module: &str) -> Vec<String> {
     users
 }
 
-/// Returns who has memory registered, a line each.
 fn registered() -> Vec<String> {
     let regions = Region::all().unwrap_or_default();
     let live = regions.iter().filter(|region| region.state != "revoked");

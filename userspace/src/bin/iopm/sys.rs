@@ -19,7 +19,6 @@ pub(crate) fn root() -> Option<&'static Path> {
     ROOT.get().map(PathBuf::as_path)
 }
 
-/// Returns the path below the root.
 pub(crate) fn path(path: impl AsRef<Path>) -> PathBuf {
     let path = path.as_ref();
     root().map_or(path.into(), |root| root.join(path.strip_prefix("/").unwrap_or(path)))
@@ -42,7 +41,6 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
     }
 }
 
-/// Reads the number in a file.
 pub(crate) fn number(file: impl AsRef<Path>) -> Option<u64> {
     parse(line(file)?.trim())
 }
@@ -51,7 +49,6 @@ pub(crate) fn exists(file: impl AsRef<Path>) -> bool {
     path(file).exists()
 }
 
-/// Writes to a file that exists.
 pub(crate) fn write(file: impl AsRef<Path>, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(path(file))?;
     file.write_all(text.as_bytes())
@@ -70,7 +67,6 @@ pub(crate) fn names(dir: impl AsRef<Path>) -> Vec<String> {
     entries(dir).into_iter().map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// Lists the paths in a directory.
 pub(crate) fn files(dir: String) -> impl Iterator<Item = String> {
     names(&dir).into_iter().map(move |name| format!("{dir}/{name}"))
 }
@@ -80,12 +76,10 @@ pub(crate) fn processes() -> impl Iterator<Item = String> {
     names("/proc").into_iter().filter(|name| name.parse::<u32>().is_ok())
 }
 
-/// Reads the last component of a link's target.
 pub(crate) fn target(link: impl AsRef<Path>) -> Option<String> {
     Some(fs::read_link(path(link)).ok()?.file_name()?.to_string_lossy().into_owned())
 }
 
-/// Resolves all links. The result begins with the root.
 pub(crate) fn real(file: impl AsRef<Path>) -> Option<PathBuf> {
     fs::canonicalize(path(file)).ok()
 }

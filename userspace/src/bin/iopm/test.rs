@@ -70,7 +70,6 @@ pub(crate) fn run(adapter: &str, path: &str) -> std::result::Result<String, Stri
     }
 }
 
-/// The child.
 pub(crate) fn transfer(adapter: &str, path: &str, out: Out<'_>) -> Status {
     let device = Device::open(adapter)?;
     let memory = map(path, LENGTH)?;

@@ -135,7 +135,6 @@ impl Device {
         mr.is_null() && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF)
     }
 
-    /// Registers memory, with all kinds of access.
     fn register(&self, memory: &'static [AtomicU8]) -> Result<Registered> {
         let (addr, length) = (memory.as_ptr().cast_mut().cast(), memory.len());
         // SAFETY: The protection domain is one. The memory stays, and is only accessed as one that a device writes
@@ -160,7 +159,6 @@ impl Device {
         bail!("ibv_reg_mr of {length} bytes: {}{hint}", cause(&error))
     }
 
-    /// Returns a file of the port.
     fn port(&self, name: &str) -> String {
         format!("/sys/class/infiniband/{}/ports/{PORT}/{name}", self.name)
     }
@@ -286,7 +284,6 @@ impl Pair {
     }
 }
 
-/// Moves a queue pair through INIT and RTR to RTS.
 fn connect(device: &Device, qp: NonNull<Qp>, peer: NonNull<Qp>) -> Result<()> {
     // The bits of `enum ibv_qp_attr_mask`.
     const STATES: [(&str, &[u32]); 3] = [

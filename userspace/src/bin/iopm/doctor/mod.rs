@@ -36,7 +36,6 @@ struct Machine {
     memories: Vec<Memory>,
 }
 
-/// A check.
 type Check = fn(&Machine, &mut Findings<'_>);
 
 /// The checks, in the order of the report, by their area: a heading in text, a member in JSON.
