@@ -105,16 +105,11 @@ mod tests {
         for class in [0x00_0500, 0x00_0005, 0x01_0500, 0xff_0512] {
             assert!(!function(class).is_memory());
         }
-        let ivshmem = Identity {
-            class: 0xff_0000,
-            id: (0x1af4, 0x1110),
-        };
-        assert!(ivshmem.is_memory());
-        let virtio = Identity {
-            class: 0xff_0000,
-            id: (0x1af4, 0x1041),
-        };
-        assert!(!virtio.is_memory());
+        let mut virtual_device = function(0xff_0000);
+        for (id, is_memory) in [((0x1af4, 0x1110), true), ((0x1af4, 0x1041), false)] {
+            virtual_device.id = id;
+            assert_eq!(virtual_device.is_memory(), is_memory);
+        }
     }
 
     /// Without `bars=`: large prefetchable BARs of memory functions.
