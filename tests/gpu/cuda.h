@@ -41,14 +41,6 @@ static struct {
 	void (*set_hook)(void (*hook)(void));
 } cuda __attribute__((unused));
 
-#ifdef LINKED
-#define F(name, version, twin, since, arguments) int name##version arguments;
-CUDA_FUNCTIONS(F)
-#undef F
-unsigned int standin_per_thread_calls(void);
-void standin_set_hook(void (*hook)(void));
-#endif
-
 static inline void *cuda_must(void *found, const char *name)
 {
 	if (found && !dlerror())
@@ -58,7 +50,7 @@ static inline void *cuda_must(void *found, const char *name)
 }
 
 /*
- * @way: linked, global (as a linked program finds them), dlsym, dlsym_ptsz, proc1, proc2, proc2_ptsz (flags),
+ * @way: global (as a linked program finds them), dlsym, dlsym_ptsz, proc1, proc2, proc2_ptsz (flags),
  * ptsz (the function for programs of per-thread streams).
  */
 static inline void cuda_open(const char *way)
@@ -68,15 +60,6 @@ static inline void cuda_open(const char *way)
 	int (*proc2)(const char *, void **, int, uint64_t, int *) = NULL;
 	int twin = strstr(way, "ptsz") != NULL, status;
 
-	(void)status;
-#ifdef LINKED
-#define F(name, version, twin, since, arguments) cuda.name = name##version;
-	CUDA_FUNCTIONS(F)
-#undef F
-	cuda.per_thread_calls = standin_per_thread_calls;
-	cuda.set_hook = standin_set_hook;
-	return;
-#endif
 	library = cuda_must(dlopen("libcuda.so.1", RTLD_NOW | (*way == 'g' ? RTLD_GLOBAL : RTLD_LOCAL)), "libcuda.so.1");
 	cuda.per_thread_calls = dlsym(library, "standin_per_thread_calls");
 	cuda.set_hook = dlsym(library, "standin_set_hook");
