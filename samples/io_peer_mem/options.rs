@@ -329,7 +329,9 @@ mod tests {
     fn ids() {
         assert_eq!(parse_id(b"1af4:1110"), Some((0x1af4, 0x1110)));
         assert_eq!(parse_id(b"0x1AF4:0x0"), Some((0x1af4, 0)));
-        for wrong in "|:|1af4|1af4:|:1110|1af4:11110|1af4:-1|1af4:0x|1af4:1110:0| 1af4:1110".split('|') {
+        for wrong in
+            "|:|1af4|1af4:|:1110|1af4:11110|1af4:-1|1af4:0x|1af4:1110:0| 1af4:1110".split('|')
+        {
             assert_eq!(parse_id(wrong.as_bytes()), None);
         }
     }

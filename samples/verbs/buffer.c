@@ -26,7 +26,7 @@ struct buffer buffer_map(const char *path, size_t length, int prot)
 		 */
 		b.fd = open(path, (prot & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 		if (b.fd < 0)
-			err(1, "open %s (\"iopm list\" shows what there is)", path);
+			err(1, "open %s (\"iopm list\" shows the BARs)", path);
 	}
 	b.addr = mmap(NULL, length, prot, flags, b.fd, 0);
 	if (b.addr == MAP_FAILED)

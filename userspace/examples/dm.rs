@@ -80,7 +80,7 @@ fn region(bar: &Context, pd: NonNull<ibv_pd>) -> Result<(), Box<dyn Error>> {
     // Addresses for ibv_reg_mr(), where nothing is mapped, until the range is dropped.
     let fd = dm.export_dmabuf(0, 2 * page)?;
     for offset in [0, page as u64] {
-        drop(DmaBufRange::register(0x2000_0000_0000, page, fd.as_fd(), offset)?);
+        drop(DmaBufRange::register(0x1000_0000, page, fd.as_fd(), offset)?);
     }
     drop(fd);
     dm.free_dm()?;
