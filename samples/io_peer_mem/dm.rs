@@ -53,12 +53,7 @@ pub(crate) struct Dm {
     pages: usize,
 }
 
-/// Implements `IO_PEER_MEM_IOC_DM_ALLOC`.
-///
-/// Returns `EINVAL` for an invalid argument or an alignment that the BAR does not have, `ENOMEM` if
-/// the BAR is full, `ENODEV` if the device is gone, `EPERM` under kernel lockdown.
-///
-/// Context: process context; may sleep.
+/// Implements `IO_PEER_MEM_IOC_DM_ALLOC`, with the errors of ioctl.rst.
 pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -> Result<isize> {
     lockdown::pci_access()?;
     let request: io_peer_mem_dm_alloc = uapi::read(arg)?;
@@ -87,11 +82,7 @@ pub(crate) fn alloc(this: ArcBorrow<'_, Bar>, opened: &Opened<'_>, arg: usize) -
     Ok(0)
 }
 
-/// Implements `IO_PEER_MEM_IOC_DM_CAPACITY`.
-///
-/// Returns `EINVAL` for an invalid argument, `ENODEV` if the device is gone.
-///
-/// Context: process context; may sleep.
+/// Implements `IO_PEER_MEM_IOC_DM_CAPACITY`, with the errors of ioctl.rst.
 pub(crate) fn capacity(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
     abi::check_capacity(&uapi::read(arg)?)?;
     let phys = this.memory().bar_range().phys();
@@ -204,10 +195,7 @@ impl Dm {
         page.get_mut(..len)
     }
 
-    /// Implements `IO_PEER_MEM_IOC_DM_INFO`.
-    ///
-    /// Returns `EINVAL` for an invalid argument, `ENODEV` if the device is gone or the memory was
-    /// freed.
+    /// Implements `IO_PEER_MEM_IOC_DM_INFO`, with the errors of ioctl.rst.
     fn info(&self, arg: usize) -> Result<isize> {
         abi::check_info(&uapi::read(arg)?)?;
         let bar = self.allocation.bar();

@@ -76,10 +76,7 @@ impl chardev::Device for Bar {
     }
 }
 
-/// Implements `IO_PEER_MEM_IOC_RANGE`.
-///
-/// Returns `EINVAL` if the reserved field is not 0, `EFAULT` if the address is not in a mapping of
-/// this device by the calling process, `ENODEV` if the device is gone.
+/// Implements `IO_PEER_MEM_IOC_RANGE`, with the errors of ioctl.rst.
 fn range(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
     let request: io_peer_mem_range = uapi::read(arg)?;
     if request.reserved != 0 {

@@ -67,12 +67,7 @@ fn answer(
     answer
 }
 
-/// Implements `IO_PEER_MEM_IOC_NEAREST`.
-///
-/// Returns `EINVAL` for an invalid argument, `ENODEV` if the device is gone, `ENXIO` if no function has
-/// the address.
-///
-/// Context: process context; may sleep.
+/// Implements `IO_PEER_MEM_IOC_NEAREST`, with the errors of ioctl.rst.
 pub(crate) fn nearest(this: ArcBorrow<'_, Bar>, arg: usize) -> Result<isize> {
     let address = check(&uapi::read(arg)?)?;
     // The configuration space of a removed function must not be accessed.
