@@ -25,7 +25,6 @@ pub(crate) struct Identity {
 /// The properties of a BAR that the selection depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Properties {
-    /// Number, 0 to 5.
     pub(crate) index: u32,
     /// Whether the BAR is memory space that reads do not change.
     pub(crate) prefetchable: bool,

@@ -62,7 +62,6 @@ pub(crate) struct Unmapped {
 }
 
 impl Unmapped {
-    /// Creates the object of the region with `ticket`, of `bytes` bytes in `bar_range`.
     pub(crate) fn new(ticket: Ticket, bar_range: BarRange, bytes: usize) -> impl PinInit<Self> {
         pin_init!(Self {
             ticket,
@@ -73,13 +72,11 @@ impl Unmapped {
         })
     }
 
-    /// Sets the device that the region is mapped for.
     pub(crate) fn set_device(&self, dev: &device::Device) {
         let old = self.device.lock().replace(dev.into());
         drop(old);
     }
 
-    /// Returns the entry of the device in [`SILENT`].
     fn entry(&self) -> usize {
         let device = self.device.lock();
         (device.as_ref()).map_or(0, |device| core::ptr::from_ref(&**device).addr())

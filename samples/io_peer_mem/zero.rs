@@ -5,19 +5,16 @@
 use crate::ext::base::pci::BARS;
 use kernel::macros::kunit_tests;
 
-/// When memory is cleared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Policy {
     /// Never: a user can read data of earlier users, and of other drivers that had the memory.
     Never,
     /// On allocation and on free: other drivers cannot read the data of users either.
     OnFree,
-    /// On allocation.
     #[default]
     OnAllocation,
 }
 
-/// The policy of each BAR.
 pub(crate) type Policies = [Policy; BARS as usize];
 
 /// Parses a list of `POLICY`, for all BARs, or `BAR:POLICY`. A later item overrides an earlier
@@ -53,7 +50,6 @@ mod tests {
         OnFree, //
     };
 
-    /// A policy for all BARs, for some BARs, and both.
     #[test]
     fn lists() {
         assert_eq!(Policies::default(), [OnAllocation; 6]);

@@ -49,13 +49,10 @@ pub(crate) struct RamClient;
 // The slot holds the data of the registration for the core's callbacks. Once per client.
 crate::peer_client_slot!(RamClient);
 
-/// A claimed range.
 pub(crate) struct Region {
     /// The memory. The reference keeps it after the process unmaps it.
     memory: Arc<DeviceMemory>,
-    /// The pages of the range.
     pages: core::ops::Range<usize>,
-    /// Whether the process may write to the range.
     writable: bool,
 }
 

@@ -46,7 +46,6 @@ pub(crate) struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Allocates memory of `n` pages.
     pub(crate) fn new(n: usize) -> Result<Arc<Self>> {
         let pages = Arc::new(Pages::new(n)?, GFP_KERNEL)?;
         let tickets = Tickets::new()?;
@@ -60,7 +59,6 @@ impl DeviceMemory {
         )
     }
 
-    /// Creates a scatter-gather table of some pages.
     pub(crate) fn table(&self, pages: Range<usize>) -> Result<PageTable<Part>> {
         Pages::table(&self.pages, pages)
     }

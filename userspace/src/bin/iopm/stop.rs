@@ -138,7 +138,6 @@ fn processes_with(dir: &str) -> Vec<String> {
     sys::processes().filter(has).map(name).collect()
 }
 
-/// Returns who holds a module, as far as that can be seen.
 fn users(module: &str) -> Vec<String> {
     let mut users: Vec<_> = holders(module).into_iter().map(|holder| format!("module {holder}")).collect();
     users.extend(processes_with(&format!("/dev/{module}")));

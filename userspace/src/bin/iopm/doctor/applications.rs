@@ -16,13 +16,11 @@ struct Table {
     applications: Vec<Application>,
 }
 
-/// Whose memory an application registers.
 #[derive(Deserialize)]
 struct Gpu {
     name: String,
     /// Exists while its driver is loaded.
     driver: String,
-    /// The names that its clients have.
     clients: Vec<String>,
 }
 
@@ -104,7 +102,6 @@ fn compare_with_kernel(of: &Conclusion<'_>, prober: &Prober<'_>, found: &mut Fin
     }
 }
 
-/// Reports all applications.
 pub(super) fn check(machine: &Machine, found: &mut Findings<'_>) -> Result<()> {
     let table: Table = serde_json::from_str(include_str!("applications.json"))?;
     let prober = Prober::new(machine, &table.configs);

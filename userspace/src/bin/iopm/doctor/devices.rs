@@ -4,7 +4,6 @@
 
 use super::*;
 
-/// The port and the backend of each device.
 pub(super) fn adapters(machine: &Machine, found: &mut Findings<'_>) {
     if machine.adapters.list.is_empty() {
         let fix = "rdma link add rxe0 type rxe netdev eth0; or, if what starts the RDMA stack has failed, iopm stop, \

@@ -52,7 +52,6 @@ fn build_log(module: &str, release: &str) -> String {
     iter::once("; in make.log:".into()).chain(last).collect()
 }
 
-/// The flavour of NVIDIA's driver, and its client.
 pub(super) fn nvidia(machine: &Machine, found: &mut Findings<'_>) {
     let fix = release_fix(&machine.release);
     let is_there = |memory: &Memory| memory.kind == Kind::Gpu && memory.function.vendor == 0x10de;
@@ -72,7 +71,6 @@ pub(super) fn nvidia(machine: &Machine, found: &mut Findings<'_>) {
     }
 }
 
-/// Registrations by address without nvidia-peermem.
 fn by_address(found: &mut Findings<'_>) {
     if gpu::library().is_none() {
         return warn!(found, "install iopm", "without {LIBRARY} memory by address needs nvidia-peermem");
@@ -107,7 +105,6 @@ fn peermem(found: &mut Findings<'_>) {
     }
 }
 
-/// AMD's driver.
 pub(super) fn amd(_: &Machine, found: &mut Findings<'_>) {
     if !is_loaded("amdgpu") {
     } else if sys::exists(format!("{PEERS}/amdkfd")) {

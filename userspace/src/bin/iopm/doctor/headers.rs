@@ -27,7 +27,6 @@ struct Header {
 
 #[derive(Deserialize)]
 struct System {
-    /// What installs the headers.
     headers: String,
     /// What to do about files that they lack.
     lacking: String,
@@ -35,7 +34,6 @@ struct System {
     source: Option<String>,
 }
 
-/// Returns the words of a setting in os-release(5).
 fn os_release(setting: &str) -> Vec<String> {
     let text = sys::read("/etc/os-release").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(setting)?.strip_prefix('='));
@@ -78,7 +76,6 @@ impl Kernels {
         )
     }
 
-    /// Returns the distribution, or one that it is like.
     fn system(&self) -> Option<&System> {
         let mut names = os_release("ID");
         names.extend(os_release("ID_LIKE"));

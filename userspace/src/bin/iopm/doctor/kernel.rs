@@ -33,7 +33,6 @@ pub(super) fn config(machine: &Machine, found: &mut Findings<'_>) {
     ok!(found, "Linux {release} is built with CONFIG_RUST");
 }
 
-/// Lockdown, as with Secure Boot.
 pub(super) fn lockdown(_: &Machine, found: &mut Findings<'_>) {
     let line = sys::line("/sys/kernel/security/lockdown").unwrap_or_default();
     match line.split(['[', ']']).nth(1) {

@@ -6,7 +6,6 @@ use super::{devices::drained, *};
 use rustix::fs::{access, Access};
 use rustix::process::{geteuid, getrlimit, Resource};
 
-/// The memory and its links.
 pub(super) fn memory(machine: &Machine, found: &mut Findings<'_>) {
     if machine.memories.is_empty() {
         warn!(found, "iopm candidates", "no PCI function offers memory for RDMA");
@@ -60,12 +59,10 @@ fn link(of: &Function, found: &mut Findings<'_>) {
 
 // --- the caller ---
 
-/// Returns whether the caller may read and write a file.
 fn may_open(path: &str) -> io::Result<()> {
     Ok(access(sys::path(path), Access::READ_OK | Access::WRITE_OK)?)
 }
 
-/// The device files of RDMA devices.
 pub(super) fn verbs_nodes(_: &Machine, found: &mut Findings<'_>) {
     let mut nodes: Vec<_> = sys::files("/dev/infiniband".into()).collect();
     nodes.retain(|path| path.starts_with("/dev/infiniband/uverbs"));
@@ -76,7 +73,6 @@ pub(super) fn verbs_nodes(_: &Machine, found: &mut Findings<'_>) {
     }
 }
 
-/// The files that map memory.
 pub(super) fn memory_nodes(machine: &Machine, found: &mut Findings<'_>) {
     for memory in &machine.memories {
         let Some(path) = &memory.path else { continue };
@@ -96,7 +92,6 @@ pub(super) fn memory_nodes(machine: &Machine, found: &mut Findings<'_>) {
     }
 }
 
-/// The limit of locked memory.
 pub(super) fn locked_memory(_: &Machine, found: &mut Findings<'_>) {
     let limit = getrlimit(Resource::Memlock).current.filter(|_| !geteuid().is_root());
     match limit.map(|bytes| bytes >> 10) {

@@ -29,7 +29,6 @@ mod probes;
 
 use crate::{prelude::*, print::coloured, test};
 
-/// What the checks look at.
 struct Machine {
     release: Release,
     adapters: Adapters,

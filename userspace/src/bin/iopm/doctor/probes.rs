@@ -5,11 +5,9 @@
 use super::*;
 use crate::verbs::Device;
 
-/// A place that an application looks at.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Look {
-    /// One of the files exists.
     AnyFile(Vec<String>),
     /// One of the directories has a subdirectory.
     AnyDirectory(Vec<String>),
@@ -23,7 +21,6 @@ pub(super) enum Look {
     AnyConfig(Vec<String>),
     /// The name of an RDMA device has one of the texts.
     DeviceName(Vec<String>),
-    /// An RDMA device imports dma-bufs.
     Import,
     /// The environment variable begins with the text.
     VariableIs(String, String),
@@ -35,7 +32,6 @@ pub(super) enum Look {
     OfTheGpu(String),
 }
 
-/// The result of a look.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
