@@ -11,21 +11,13 @@ mod ledger;
 mod memory;
 mod setup;
 
-pub(crate) use ledger::{
-    Hint,
-    Stage, //
-};
-pub(crate) use setup::{
-    Fault,
-    Setup,
-    Shape, //
-};
+pub(crate) use ledger::*;
+pub(crate) use setup::*;
 
 use crate::{
     prelude::*,
     sync, //
 };
-use ledger::Ledger;
 
 /// The number of fake clients that can be registered at once.
 pub(crate) const SLOTS: usize = 3;
@@ -57,7 +49,6 @@ pub(crate) fn owns(range: &core::ops::Range<u64>) -> bool {
 }
 
 impl Slot {
-    /// Creates slot `number`.
     pub(crate) fn new(number: usize, memory: u64) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -74,7 +65,6 @@ impl Slot {
         )
     }
 
-    /// Returns the invalidate callback.
     fn callback(&self) -> peer::invalidate_peer_memory {
         let callback = ptr::with_exposed_provenance::<()>(self.invalidate.load(Relaxed));
         // SAFETY: The value is a function set by the core, or NULL. NULL is `None`.
@@ -116,7 +106,6 @@ impl Slot {
         Ok(ret)
     }
 
-    /// Invalidates the last region.
     fn invalidate_last(&self, handle: usize) -> Result {
         match self.invalidate(handle, self.ticket()?)? {
             0 => Ok(()),
@@ -124,7 +113,6 @@ impl Slot {
         }
     }
 
-    /// Returns the ticket of the last `get_pages`.
     fn ticket(&self) -> Result<u64> {
         match self.ledger.lock().last_ticket {
             0 => Err(ENOENT),
@@ -133,7 +121,6 @@ impl Slot {
     }
 }
 
-/// Returns the virtual address of the memory of slot `number`.
 pub(crate) fn address(number: usize) -> u64 {
     memory::base(number)
 }
@@ -200,17 +187,14 @@ impl Client {
         Ok(Arc::new(client, GFP_KERNEL)?)
     }
 
-    /// Returns the script of the callbacks.
     pub(crate) fn script(&self) -> &Script {
         &self.slot.script
     }
 
-    /// Returns the name.
     pub(crate) fn name(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.raw.client.name).unwrap_or(c"?")
     }
 
-    /// Returns the virtual address of byte `offset` of the memory.
     pub(crate) fn at(&self, offset: u64) -> u64 {
         memory::base(self.slot.number) + offset
     }
@@ -226,17 +210,14 @@ impl Client {
         self.slot.invalidate(self.handle.load(Relaxed), ticket)
     }
 
-    /// Invalidates the last region.
     pub(crate) fn invalidate_last(&self) -> Result {
         self.slot.invalidate_last(self.handle.load(Relaxed))
     }
 
-    /// Returns the ticket of the last `get_pages`.
     pub(crate) fn ticket(&self) -> Result<u64> {
         self.slot.ticket()
     }
 
-    /// Returns the stage of the last region.
     pub(crate) fn stage(&self) -> Stage {
         self.slot.ledger.lock().last_stage()
     }
@@ -251,12 +232,10 @@ impl Client {
         self.slot.ledger.lock().hinted = true;
     }
 
-    /// Returns the hint of the last `acquire`.
     pub(crate) fn hint(&self) -> Hint {
         self.slot.ledger.lock().hint
     }
 
-    /// Returns the address of the device of the last `dma_map`.
     pub(crate) fn dma_device(&self) -> usize {
         self.slot.ledger.lock().dma_device
     }
@@ -284,8 +263,6 @@ impl Client {
     }
 
     /// Unregisters the client, once.
-    ///
-    /// Context: process context; may sleep.
     pub(crate) fn unregister(&self) {
         if let Some(end) = self.end() {
             end();

@@ -19,7 +19,6 @@ macro_rules! files {
     };
 }
 
-/// All counters of a client.
 pub(crate) const ALL: &[&CStr] = counters!(files);
 
 /// A counted reference to a kernfs node.
@@ -42,13 +41,11 @@ impl Node {
         }
     }
 
-    /// Returns the child `name`.
     fn child(&self, name: &CStr) -> Result<Self> {
         // SAFETY: This object holds a reference to the node.
         unsafe { Self::find(self.0, name) }
     }
 
-    /// Returns `/sys/kernel/mm/memory_peers`.
     fn peers() -> Result<Self> {
         // SAFETY: `kernel_kobj` and the node of `kernel_kobj` exist from boot on.
         unsafe { Self::find((*bindings::kernel_kobj).sd, c"mm") }?.child(c"memory_peers")
@@ -67,7 +64,6 @@ pub(crate) fn exists(client: &CStr) -> bool {
     Node::peers().and_then(|n| n.child(client)).is_ok()
 }
 
-/// Calls `f` with the text of a file.
 fn with_text<R>(client: &CStr, file: &CStr, f: impl FnOnce(&str) -> Result<R>) -> Result<R> {
     let dir = Node::peers()?.child(client)?;
     let node = dir.child(file)?;
@@ -84,14 +80,12 @@ fn with_text<R>(client: &CStr, file: &CStr, f: impl FnOnce(&str) -> Result<R>) -
     f(core::str::from_utf8(&page[..n]).map_err(|_| EIO)?)
 }
 
-/// Returns the value of a counter.
 pub(crate) fn get(client: &CStr, file: &CStr) -> Result<u64> {
     with_text(client, file, |text| {
         text.trim_end().parse().map_err(|_| EIO)
     })
 }
 
-/// Returns whether the text of a file is `want`.
 pub(crate) fn reads(client: &CStr, file: &CStr, want: &str) -> Result<bool> {
     with_text(client, file, |text| Ok(text == want))
 }

@@ -14,15 +14,9 @@ mod memory;
 mod ops;
 mod register;
 
-pub(crate) use import::{
-    is_dma_buf,
-    Fence,
-    Import,
-    Leaked,
-    Quiesce, //
-};
-pub(crate) use interposer::OtherModule;
-pub(crate) use register::Registered;
+pub(crate) use import::*;
+pub(crate) use interposer::*;
+pub(crate) use register::*;
 
 use crate::prelude::*;
 
@@ -104,7 +98,6 @@ impl Inner {
         self.quirks.quiesce == Quiesce::CompleteLater
     }
 
-    /// Returns the record of the MR with the key.
     fn record(&mut self, key: u32) -> Option<&mut MrState> {
         self.records.iter_mut().find(|r| r.key == key)
     }
@@ -179,7 +172,6 @@ impl FakeDevice {
             .any(|r| r.key != 0 && r.valid && !r.original && r.lo < hi && lo < r.hi)
     }
 
-    /// Returns the state of the MR with the key.
     pub(crate) fn mr(&self, key: u32) -> Option<MrState> {
         self.inner.lock().record(key).copied()
     }
@@ -221,7 +213,6 @@ impl FakeDevice {
         }
     }
 
-    /// Clears the script and all deviations.
     pub(crate) fn reset(&self) {
         self.script.reset();
         let mut inner = self.inner.lock();

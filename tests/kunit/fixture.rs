@@ -42,7 +42,6 @@ impl Fixture {
         self.registered().fake()
     }
 
-    /// Returns the registered device.
     pub(crate) fn registered(&self) -> &Arc<Registered> {
         self.pd.dev()
     }
@@ -104,13 +103,11 @@ impl Fixture {
         }
     }
 
-    /// Makes the next call at `point` fail.
     pub(crate) fn fail(&self, point: Point, errno: Error) -> Result {
         self.script(point)?.fail(point, errno);
         Ok(())
     }
 
-    /// Makes all calls at `point` fail.
     pub(crate) fn fail_always(&self, point: Point, errno: Error) -> Result {
         self.script(point)?.fail_always(point, errno.to_errno());
         Ok(())
@@ -134,7 +131,6 @@ impl Fixture {
         Ok(held)
     }
 
-    /// Returns the number of calls at `point`.
     pub(crate) fn calls(&self, point: Point) -> Result<u32> {
         Ok(self.script(point)?.calls(point))
     }
@@ -222,7 +218,6 @@ impl Fixture {
     }
 }
 
-/// Opens a gate on drop.
 struct OpenedOnDrop(Arc<Gate>);
 
 impl Drop for OpenedOnDrop {
@@ -239,13 +234,11 @@ pub(crate) struct Held<A: Send + 'static> {
 }
 
 impl<A: Send + Unpin + 'static> Held<A> {
-    /// Lets the task continue.
     pub(crate) fn let_go(self) -> Task<A> {
         drop(self.gate);
         self.task
     }
 
-    /// Lets the task continue, and returns the task's result.
     pub(crate) fn join(self) -> Result<A> {
         self.let_go().join()
     }
@@ -275,7 +268,6 @@ pub(crate) fn live(kind: Kind, setup: Setup) -> Result<(Fixture, Arc<Client>, Ar
     live_on(Fixture::new(kind)?, fitting(kind, setup))
 }
 
-/// Returns the fixture with [`Fixture::live`].
 pub(crate) fn live_on(t: Fixture, setup: Setup) -> Result<(Fixture, Arc<Client>, Arc<Mr>)> {
     let (client, mr) = t.live(setup)?;
     Ok((t, client, mr))
@@ -320,7 +312,6 @@ pub(crate) fn unregistration(client: &Arc<Client>) -> Result<Task<Result>> {
     Task::spawn(move || client.finish())
 }
 
-/// Unregisters the device in another task.
 pub(crate) fn removal(t: &Fixture) -> Result<Task<Result>> {
     let dev = t.registered().clone();
     Task::spawn(move || {
@@ -365,7 +356,6 @@ pub(crate) struct BareRemoval {
 }
 
 impl BareRemoval {
-    /// Waits until the device is gone.
     pub(crate) fn join(self) -> Result {
         self.task.join()??;
         self.bare

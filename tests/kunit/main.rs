@@ -54,7 +54,6 @@ module! {
     imports_ns: ["DMA_BUF"],
 }
 
-/// The module.
 struct Tests {
     _testbed: testbed::Installed,
 }

@@ -65,7 +65,6 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Creates a script without deviations.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             steps <- new_spinlock!(
@@ -75,7 +74,6 @@ impl Script {
         })
     }
 
-    /// Clears all deviations and counts.
     pub(crate) fn reset(&self) {
         for i in 0..POINTS {
             let old = core::mem::take(&mut self.steps.lock()[i]);
@@ -84,8 +82,6 @@ impl Script {
     }
 
     /// Passes `point`, and waits if the script demands a wait. Returns the errno of the call, or 0.
-    ///
-    /// Context: process context; may sleep.
     pub(crate) fn pass(&self, point: Point) -> i32 {
         let mut steps = self.steps.lock();
         let step = &mut steps[point as usize];
@@ -114,12 +110,10 @@ impl Script {
         step.errno = errno;
     }
 
-    /// Makes the `n`th call from now on fail.
     pub(crate) fn fail_at(&self, point: Point, n: u32, errno: Error) {
         self.fail_calls(point, n..n + 1, errno.to_errno());
     }
 
-    /// Makes the next call fail.
     pub(crate) fn fail(&self, point: Point, errno: Error) {
         self.fail_at(point, 1, errno);
     }
@@ -129,19 +123,16 @@ impl Script {
         self.fail_calls(point, 1..if errno == 0 { 1 } else { u32::MAX }, errno);
     }
 
-    /// Makes each call take `ms`.
     pub(crate) fn slow(&self, point: Point, ms: i64) {
         self.steps.lock()[point as usize].slow_ms = ms;
     }
 
-    /// Makes the next call wait at the returned gate.
     pub(crate) fn hold(&self, point: Point) -> Result<Arc<Gate>> {
         let gate = Gate::new()?;
         self.steps.lock()[point as usize].gate = Some(gate.clone());
         Ok(gate)
     }
 
-    /// Returns the number of calls at `point`.
     pub(crate) fn calls(&self, point: Point) -> u32 {
         self.steps.lock()[point as usize].calls
     }

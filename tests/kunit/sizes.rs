@@ -4,7 +4,6 @@
 
 use kernel::page::PAGE_SIZE;
 
-/// A page.
 // CAST: `PAGE_SIZE` is less than 2^32.
 pub(crate) const PAGE: u64 = PAGE_SIZE as u64;
 /// A quarter of a page: 1 KiB with pages of 4 KiB.

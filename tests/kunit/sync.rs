@@ -23,7 +23,6 @@ const BOUND_MS: u32 = 40_000;
 /// as the cleanup would block the test's own task as well.
 static STUCK: Atomic<bool> = Atomic::new(false);
 
-/// Returns whether a task is stuck.
 pub(crate) fn is_stuck() -> bool {
     STUCK.load(Relaxed)
 }
@@ -39,7 +38,6 @@ fn set_stuck(what: &str) -> Error {
     ETIMEDOUT
 }
 
-/// Sleeps between two looks at a state.
 fn pause() {
     fsleep(Delta::from_millis(2));
 }
@@ -54,7 +52,6 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Creates an event that has not happened.
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -65,7 +62,6 @@ impl Event {
         )
     }
 
-    /// Makes the event happen.
     pub(crate) fn fire(&self) {
         *self.happened.lock() = true;
         self.changed.notify_all();
@@ -94,7 +90,6 @@ impl Event {
         }
     }
 
-    /// Returns whether the event has happened.
     pub(crate) fn happened(&self) -> bool {
         *self.happened.lock()
     }
@@ -140,7 +135,6 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Creates a closed gate.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let gate = Self {
             reached: Event::new()?,
@@ -217,12 +211,10 @@ impl Wait {
 struct Names([u8; 512]);
 
 impl Names {
-    /// Returns the names as text.
     fn as_str(&self) -> &str {
         CStr::from_bytes_until_nul(&self.0).map_or("", |names| names.to_str().unwrap_or(""))
     }
 
-    /// Returns whether the names belong to `wait`.
     fn are_of(&self, wait: Wait) -> bool {
         let names = self.as_str();
         let in_test = names.contains(Wait::Test.symbols()[0]);
@@ -242,7 +234,6 @@ pub(crate) struct Task<T: Send + 'static> {
 }
 
 impl<T: Send + Unpin + 'static> Task<T> {
-    /// Runs `f` in a kernel worker.
     pub(crate) fn spawn(f: impl FnOnce() -> T + Send + 'static) -> Result<Self> {
         let done = Event::new()?;
         let worker = Arc::pin_init(new_spinlock!(None, "kunit::Task::worker"), GFP_KERNEL)?;
@@ -264,7 +255,6 @@ impl<T: Send + Unpin + 'static> Task<T> {
         })
     }
 
-    /// Returns whether the function has returned.
     pub(crate) fn is_done(&self) -> bool {
         self.done.happened()
     }
@@ -323,7 +313,6 @@ impl<T: Send + Unpin + 'static> Task<T> {
         unsafe { helpers::kt_wait_site(worker.as_ptr(), to, size as u32) }
     }
 
-    /// Waits until the function has returned, and returns the result.
     pub(crate) fn join(self) -> Result<T> {
         self.done.wait()?;
         self.result.lock().take().ok_or(EINVAL)

@@ -11,7 +11,6 @@ use crate::{
 /// The memory of the fake clients: what one allocation can have, physically contiguous.
 type Memory = [u8; 4 * M as usize];
 
-/// The devices that tests share.
 const SHARED: [(Kind, &CStr); 6] = [
     (Kind::Virtual, c"kunit_sw"),
     (Kind::Dma, c"kunit_hw"),
@@ -69,12 +68,10 @@ impl Testbed {
         self.slots.get(number).ok_or(ENOENT)
     }
 
-    /// Returns `/dev/ib_peer_mem`.
     pub(crate) fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Returns the shared device of the kind.
     pub(crate) fn device(&self, kind: Kind) -> Result<&Arc<Registered>> {
         let at = SHARED.iter().position(|(k, _)| *k == kind).ok_or(ENODEV)?;
         Ok(&self.shared[at])
@@ -104,7 +101,6 @@ impl Testbed {
 pub(crate) struct Installed(());
 
 impl Installed {
-    /// Makes the testbed and installs it.
     pub(crate) fn new() -> Result<Self> {
         drop(TESTBED.replace(Some(Testbed::new()?)));
         Ok(Self(()))

@@ -5,15 +5,8 @@
 mod context;
 mod export;
 
-pub(crate) use context::{
-    Context,
-    Verb, //
-};
-pub(crate) use export::{
-    Control,
-    DmaBuf,
-    Page, //
-};
+pub(crate) use context::*;
+pub(crate) use export::*;
 
 use crate::{
     prelude::*,
@@ -54,7 +47,6 @@ unsafe impl Send for Pd {}
 unsafe impl Sync for Pd {}
 
 impl Pd {
-    /// Allocates a PD.
     pub(crate) fn new(dev: &Arc<Registered>) -> Result<Arc<Self>> {
         // SAFETY: The device is registered, and `dev` keeps it allocated.
         let raw = from_err_ptr(unsafe {
@@ -68,23 +60,19 @@ impl Pd {
         Ok(Arc::new(pd, GFP_KERNEL)?)
     }
 
-    /// Returns the device.
     pub(crate) fn dev(&self) -> &Arc<Registered> {
         &self.dev
     }
 
-    /// Returns the count of users.
     fn count(&self) -> &Atomic<i32> {
         // SAFETY: By the type invariants the PD is valid; ib_core changes the counter atomically.
         unsafe { Atomic::from_ptr(&raw mut (*self.raw).usecnt.counter) }
     }
 
-    /// Returns the number of users of the PD.
     pub(crate) fn users(&self) -> i32 {
         self.count().load(Relaxed)
     }
 
-    /// Registers `length` bytes at `start`.
     pub(crate) fn reg(self: &Arc<Self>, start: u64, length: u64, access: u32) -> Result<Mr> {
         self.reg_at(start, length, start, access)
     }
@@ -206,13 +194,11 @@ impl Mr {
         ptr::with_exposed_provenance_mut(self.raw.load(Relaxed))
     }
 
-    /// Returns the key.
     pub(crate) fn key(&self) -> u32 {
         // SAFETY: By the type invariants; tests do not call this function during a deregistration.
         unsafe { (*self.as_raw()).lkey }
     }
 
-    /// Returns the device's record of the MR.
     pub(crate) fn state(&self) -> Result<MrState> {
         self.pd.dev.fake().mr(self.key()).ok_or(ENOENT)
     }
@@ -227,12 +213,10 @@ impl Mr {
         self.state().is_ok_and(|s| s.valid && !s.original)
     }
 
-    /// Returns whether the MR has not been deregistered.
     pub(crate) fn is_alive(&self) -> bool {
         !self.as_raw().is_null()
     }
 
-    /// Returns the iova and the length.
     pub(crate) fn place(&self) -> (u64, u64) {
         // SAFETY: By the type invariants the MR is valid.
         unsafe { ((*self.as_raw()).iova, (*self.as_raw()).length) }

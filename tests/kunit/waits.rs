@@ -27,7 +27,6 @@ impl Waits {
         Ok(Self(()))
     }
 
-    /// Returns the number of waits that have begun.
     pub(crate) fn count(&self) -> u32 {
         // SAFETY: The function reads a counter.
         unsafe { helpers::kt_waits() }

@@ -20,7 +20,6 @@ use kernel::dma::DataDirection;
 /// Of all mappings.
 const BOTH_WAYS: DataDirection = DataDirection::Bidirectional;
 
-/// Returns the address of the calling task.
 pub(super) fn task() -> usize {
     current!().as_ptr().addr()
 }
@@ -31,7 +30,6 @@ impl Slot {
         (setup.locked && self.invalidator.load(Relaxed) != task()).then(|| self.own_lock.lock())
     }
 
-    /// Returns whether region `i` is mapped.
     fn is_mapped(&self, i: usize) -> bool {
         self.ledger.lock().entries[i].stage == Stage::Mapped
     }

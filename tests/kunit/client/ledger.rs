@@ -38,7 +38,6 @@ pub(crate) struct Hint {
     pub(crate) name: Option<[u8; 4]>,
 }
 
-/// One region.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Entry {
     pub(super) stage: Stage,
@@ -63,7 +62,6 @@ pub(super) struct Entry {
 /// The most regions that a test has at once.
 pub(super) const REGIONS: usize = 32;
 
-/// Everything that a fake client records.
 pub(super) struct Ledger {
     pub(super) entries: [Entry; REGIONS],
     pub(super) last: usize,
@@ -71,7 +69,6 @@ pub(super) struct Ledger {
     pub(super) flags: (i32, i32, i32),
     /// Hints are expected.
     pub(super) hinted: bool,
-    /// The hint of the last `acquire`.
     pub(super) hint: Hint,
     pub(super) dma_device: usize,
     pub(super) unregistered: bool,
@@ -81,7 +78,6 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Creates an empty ledger.
     pub(super) fn new() -> Self {
         Self {
             entries: [Entry::default(); REGIONS],
@@ -97,13 +93,11 @@ impl Ledger {
         }
     }
 
-    /// Returns the region with the ticket.
     pub(super) fn find(&self, ticket: u64) -> Option<usize> {
         let same = |e: &Entry| e.stage != Stage::None && e.ticket == ticket;
         self.entries.iter().position(same)
     }
 
-    /// Returns the stage of the last region.
     pub(super) fn last_stage(&self) -> Stage {
         self.entries[self.last].stage
     }
@@ -114,7 +108,6 @@ impl Ledger {
         self.first_violation.get_or_insert(what);
     }
 
-    /// Records a violation unless `ok`.
     pub(super) fn expect(&mut self, ok: bool, what: &'static str) {
         if !ok {
             self.violation(what);

@@ -8,7 +8,6 @@ use super::{
 };
 use crate::prelude::*;
 
-/// Returns the virtual address of the memory of slot `number`.
 pub(super) fn base(number: usize) -> u64 {
     0x7000_0000_0000 + ((number as u64) << 32)
 }
@@ -119,7 +118,6 @@ pub(super) fn alter(table: &mut bindings::sg_table, fault: Fault) {
     }
 }
 
-/// Returns the three words of a table.
 pub(super) fn words(table: &bindings::sg_table) -> [u64; 3] {
     [
         table.sgl.addr() as u64,

@@ -121,11 +121,8 @@ impl Setup {
         }
     }
 
-    /// The seed style.
     pub(crate) const SEED: Self = Self::new(Shape::Seed);
-    /// A GPU without struct pages.
     pub(crate) const GPU: Self = Self::new(Shape::Gpu);
-    /// A client with its own table.
     pub(crate) const OWN_TABLE: Self = Self::new(Shape::OwnTable);
     setups! {
         HUGE = SEED { page: 2 * M, len: 4 * M };
@@ -158,7 +155,6 @@ impl Setup {
         }
     }
 
-    /// Returns the setup with a fault.
     pub(crate) const fn with_fault(self, fault: Fault) -> Self {
         Self { fault, ..self }
     }

@@ -13,11 +13,7 @@
 
 mod leak;
 
-pub(crate) use leak::{
-    is_dma_buf,
-    Fence,
-    Leaked, //
-};
+pub(crate) use leak::*;
 
 use super::{
     memory::{
@@ -41,7 +37,6 @@ use crate::{
     prelude::*, //
 };
 
-/// The umem of a fake MR.
 pub(super) type Umem = crate::importer::Umem<Access>;
 
 /// The additional operations of a device that imports.
@@ -295,7 +290,6 @@ impl FakeDevice {
         self.with_umem(key, |umem| umem.lock().map())
     }
 
-    /// Returns the arguments of the last import.
     pub(crate) fn last_import(&self) -> Import {
         self.inner.lock().importing.last
     }
@@ -305,7 +299,6 @@ impl FakeDevice {
         self.inner.lock().importing.leaked.take().ok_or(ENOENT)
     }
 
-    /// Returns the result of the other device's attachment.
     pub(crate) fn other_attached(&self) -> Option<Result> {
         self.inner.lock().importing.other_result
     }

@@ -11,7 +11,6 @@ type Dereg = unsafe extern "C" fn(*mut rdma::ib_mr, *mut rdma::ib_udata) -> c_in
 static DEREG: Atomic<usize> = Atomic::new(0);
 static CALLS: Atomic<usize> = Atomic::new(0);
 
-/// Returns the operation found.
 fn found() -> Dereg {
     // SAFETY: `OtherModule::install` has stored a pointer of this type.
     unsafe { mem::transmute::<usize, Dereg>(DEREG.load(Relaxed)) }
@@ -40,26 +39,22 @@ impl OtherModule {
         Ok(this)
     }
 
-    /// Returns the operation of the device.
     fn current(&self) -> Option<Dereg> {
         // SAFETY: The device is allocated; the field is written as a whole.
         unsafe { (&raw const (*self.0.as_raw()).ops.dereg_mr).read_volatile() }
     }
 
-    /// Sets the operation of the device.
     fn replace(&self, operation: Dereg) {
         // SAFETY: The device is allocated; other modules write the field only if the field
         // contains their own function.
         unsafe { (*self.0.as_raw()).ops.dereg_mr = Some(operation) };
     }
 
-    /// Returns whether the operation is still the one installed by this object.
     pub(crate) fn is_installed(&self) -> bool {
         self.current()
             .is_some_and(|f| ptr::eq(f as *const (), dereg_mr as *const ()))
     }
 
-    /// Returns the number of calls so far.
     pub(crate) fn calls(&self) -> usize {
         CALLS.load(Relaxed)
     }

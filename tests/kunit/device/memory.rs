@@ -29,7 +29,6 @@ pub(super) struct Mr {
     hi: u64,
 }
 
-/// Makes an MR and its record.
 pub(super) fn make(
     dev: *mut rdma::ib_device,
     original: bool,

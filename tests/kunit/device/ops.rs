@@ -19,7 +19,6 @@ use crate::{
     prelude::*, //
 };
 
-/// A queue pair.
 #[repr(C)]
 struct Qp {
     ib: rdma::ib_qp,

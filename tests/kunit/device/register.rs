@@ -56,15 +56,11 @@ unsafe impl Sync for Registered {}
 
 impl Registered {
     /// Registers a device.
-    ///
-    /// Context: process context; may sleep.
     pub(crate) fn new(name: &'static CStr, kind: Kind) -> Result<Arc<Self>> {
         Self::prepared(name, kind, |_| ())
     }
 
     /// Registers a device after `prepare`.
-    ///
-    /// Context: process context; may sleep.
     pub(crate) fn prepared(
         name: &'static CStr,
         kind: Kind,
@@ -105,7 +101,6 @@ impl Registered {
         Ok(Arc::new(this, GFP_KERNEL)?)
     }
 
-    /// Initialises the device and registers it.
     fn announce(&self, name: &CStr, kind: Kind) -> Result {
         // SAFETY: The device is allocated and not registered, so the device has no other user.
         let raw = unsafe { &mut *self.raw };
@@ -160,7 +155,6 @@ impl Registered {
         &self.fake
     }
 
-    /// Returns the C object.
     pub(crate) fn as_raw(&self) -> *mut rdma::ib_device {
         self.raw.cast()
     }
@@ -212,8 +206,6 @@ impl Registered {
     }
 
     /// Reports a fatal error. On return the event has been handled.
-    ///
-    /// Context: process context; may sleep.
     pub(crate) fn report_fatal(&self) {
         // SAFETY: By the type invariants the device is allocated, and the calling test has not
         // unregistered it.
@@ -221,8 +213,6 @@ impl Registered {
     }
 
     /// Unregisters the device, as the removal of its driver does.
-    ///
-    /// Context: process context; may sleep.
     pub(crate) fn unregister(&self) {
         if self.registered.xchg(false, Full) {
             // SAFETY: By the type invariants the device was registered; because of the exchange

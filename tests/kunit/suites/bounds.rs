@@ -197,7 +197,6 @@ mod tests {
             })
         }
 
-        /// Signals the fences.
         fn signal(&mut self) {
             self.fences = KVec::new();
         }

@@ -30,7 +30,6 @@ mod tests {
         Point::Release,
     ];
 
-    /// Checks that no callback of the client was called.
     fn untouched(client: &Client) -> Result {
         for point in CALLBACKS {
             ensure_eq!(client.script().calls(point), 0);

@@ -15,7 +15,6 @@ mod tests {
         Client::altered(0, "", Setup::SEED, |ex| ex.client.name = name)
     }
 
-    /// Returns the bytes of a short name.
     fn bytes(name: &str) -> [u8; 64] {
         let mut bytes = [0; 64];
         bytes[..name.len()].copy_from_slice(name.as_bytes());

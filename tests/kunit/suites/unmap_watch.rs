@@ -114,7 +114,6 @@ mod tests {
             Ok(watch)
         }
 
-        /// Unmaps pages.
         fn unmap(&self, pages: Range<usize>) -> Result {
             let range = self.pages(pages);
             // SAFETY: The pages are the test's own.

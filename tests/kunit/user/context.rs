@@ -50,12 +50,10 @@ impl Context {
         })
     }
 
-    /// Returns the C object.
     fn as_raw(&self) -> *mut peer::ib_ucontext {
         ptr::from_ref(&*self.ucontext).cast_mut().cast()
     }
 
-    /// Sets a hint.
     pub(crate) fn hint(&self, name: Option<&CStr>, data: usize) -> Result {
         let name = name.map_or(ptr::null(), |n| n.as_char_ptr());
         // SAFETY: The context is valid; the name is a C string or NULL.
@@ -64,7 +62,6 @@ impl Context {
         })
     }
 
-    /// Clears the hint.
     pub(crate) fn clear(&self) {
         // SAFETY: The context is valid.
         unsafe { peer::ib_peer_mem_clear_hint(self.as_raw()) };

@@ -67,7 +67,6 @@ impl DmaBuf {
         Ok(Self(fd))
     }
 
-    /// Returns the number.
     pub(crate) fn fd(&self) -> i32 {
         self.0
     }

@@ -13,7 +13,6 @@ use kernel::ffi::{
     c_ulong, //
 };
 
-/// Returns the structure of the client in slot `number`.
 pub(crate) fn structure(number: usize, setup: &Setup) -> peer::peer_memory_client_ex {
     let mut ex = match number {
         0 => Thunks::<0>::structure(),
@@ -39,7 +38,6 @@ pub(crate) fn structure(number: usize, setup: &Setup) -> peer::peer_memory_clien
     ex
 }
 
-/// The C functions of one slot.
 struct Thunks<const N: usize>;
 
 /// Returns the index of the region with the context.

@@ -8,7 +8,6 @@ use kernel::prelude::*;
 mod tests {
     use crate::suites::prelude::*;
 
-    /// The error of the driver.
     const ERROR: Error = ENOSPC;
 
     /// Registers a client, and memory of the client. The driver fails the registration and does not
