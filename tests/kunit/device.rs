@@ -64,9 +64,10 @@ pub(crate) struct MrState {
     pub(crate) access: i32,
 }
 
-/// The completion of a work request. The default is a success.
+/// The completion of a work request, of which a CQ has one at a time. The default is a success.
 #[derive(Clone, Copy, Default)]
 struct Completion {
+    /// 0: an unused place.
     cq: usize,
     qp: usize,
     wr_cqe: usize,
@@ -82,7 +83,6 @@ struct Inner {
     last_key: u32,
     records: [MrState; MRS],
     completions: [Completion; COMPLETIONS],
-    pending: usize,
     qps: i32,
     cqs: i32,
     last_original: Args,
@@ -100,6 +100,11 @@ impl Inner {
 
     fn record(&mut self, key: u32) -> Option<&mut MrState> {
         self.records.iter_mut().find(|r| r.key == key)
+    }
+
+    /// Returns the place of the completion for the CQ; 0: an unused place.
+    fn completion(&mut self, cq: usize) -> Option<&mut Completion> {
+        self.completions.iter_mut().find(|c| c.cq == cq)
     }
 }
 
@@ -148,7 +153,6 @@ impl FakeDevice {
                         last_key: 0x100,
                         records: [MrState::default(); MRS],
                         completions: [Completion::default(); COMPLETIONS],
-                        pending: 0,
                         qps: 0,
                         cqs: 0,
                         last_original: Args::default(),

@@ -197,25 +197,6 @@ impl Fixture {
         unregistration(client)?.join()??;
         self.finish_undone(client)
     }
-
-    /// Starts two tasks and waits for both. Fails unless the first waits for the device, and the
-    /// second for the region of the first.
-    pub(crate) fn second_waits(
-        &self,
-        first: impl FnOnce() -> Result<Task<Result>>,
-        second: impl FnOnce() -> Result<Task<Result>>,
-    ) -> Result {
-        self.dev().set(|d| d.quiesce = Quiesce::CompleteLater);
-        let first = first()?;
-        let waited = first.waits_for(Wait::Completion);
-        let second = second()?;
-        let waited = second.waits_for(Wait::Region) && waited;
-        self.dev().quiesce();
-        first.join()??;
-        second.join()??;
-        ensure!(waited);
-        Ok(())
-    }
 }
 
 struct OpenedOnDrop(Arc<Gate>);
@@ -320,25 +301,23 @@ pub(crate) fn removal(t: &Fixture) -> Result<Task<Result>> {
     })
 }
 
-/// A task that ends a region of the client.
-pub(crate) type End = fn(&Arc<Client>) -> Result<Task<Result>>;
+/// A task that ends a region.
+pub(crate) type End = fn(&Fixture, &Arc<Client>, &Arc<Mr>) -> Result<Task<Result>>;
 
-/// The same, on a device that only one test uses.
-type AnyEnd = fn(&Fixture, &Arc<Client>) -> Result<Task<Result>>;
-
-/// What ends a region: its client, the end of the client, and the removal of the device.
-pub(crate) const ENDS: [AnyEnd; 3] = [
-    |_, client| invalidation(client),
-    |_, client| unregistration(client),
-    |t, _| removal(t),
-];
+pub(crate) const DEREGISTER: End = |_, _, mr| deregistration(mr);
+pub(crate) const INVALIDATE: End = |_, client, _| invalidation(client);
+pub(crate) const UNREGISTER: End = |_, client, _| unregistration(client);
+/// On a device that only one test uses.
+pub(crate) const REMOVE: End = |t, _, _| removal(t);
+/// What ends a region while the user has the MR.
+pub(crate) const ENDS: [End; 3] = [INVALIDATE, UNREGISTER, REMOVE];
 
 /// Makes `end` wait for a device that cannot be made to stop, until the MR is deregistered.
 pub(crate) fn ends_with_dereg(
     (t, client, mr): (Fixture, Arc<Client>, Arc<Mr>),
     end: End,
 ) -> Result {
-    let ending = end(&client)?;
+    let ending = end(&t, &client, &mr)?;
     let waited = ending.waits_for(Wait::Retry);
     let stage = client.stage();
     deregistration(&mr)?.join()??;

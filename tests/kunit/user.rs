@@ -95,14 +95,14 @@ impl Pd {
         })
     }
 
-    /// Registers as uverbs does for a user, whose call has the addresses of [`Verb::ANY`].
+    /// Registers as uverbs does for a user, whose call has the addresses of [`VERB`].
     pub(crate) fn reg_by_verb(self: &Arc<Self>, start: u64, length: u64) -> Result<Mr> {
-        let verb = Verb::ANY;
+        let (ufile, context, dmah) = VERB;
         let mut bundle: rdma::uverbs_attr_bundle = pin_init::zeroed();
         // SAFETY: The bundle is zeroed, so both variants of the union are initialised.
         let hdr = unsafe { &mut bundle.__bindgen_anon_1.hdr };
-        hdr.ufile = ptr::without_provenance_mut(verb.ufile);
-        hdr.context = ptr::without_provenance_mut(verb.context);
+        hdr.ufile = ptr::without_provenance_mut(ufile);
+        hdr.context = ptr::without_provenance_mut(context);
         // Attributes of another verb must not reach the driver.
         hdr.attr_present[0] = !0;
         // SAFETY: By the type invariants the PD is valid, so the device is valid.
@@ -117,7 +117,7 @@ impl Pd {
                 length,
                 start,
                 USUAL as i32,
-                ptr::without_provenance_mut(verb.dmah),
+                ptr::without_provenance_mut(dmah),
                 udata,
             )
         })?;

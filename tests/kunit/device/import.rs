@@ -333,9 +333,9 @@ impl FakeDevice {
         let mut inner = self.inner.lock();
         inner.quirks.quiesce = Quiesce::Now;
         let deferred = mem::take(&mut inner.importing.deferred);
-        let (completions, pending) = (inner.completions, inner.pending);
+        let completions = inner.completions;
         drop(inner);
-        for completion in &completions[..pending] {
+        for completion in completions.iter().filter(|c| c.cq != 0) {
             // A CQ is not destroyed while a work request of the CQ is pending.
             Self::notify(ptr::with_exposed_provenance_mut(completion.cq));
         }

@@ -11,8 +11,7 @@
 use super::{
     memory,
     register::Raw,
-    Completion,
-    COMPLETIONS, //
+    Completion, //
 };
 use crate::{
     one_port,
@@ -108,37 +107,27 @@ unsafe extern "C" fn destroy_cq(cq: *mut rdma::ib_cq, _udata: *mut rdma::ib_udat
     0
 }
 
-unsafe extern "C" fn poll_cq(cq: *mut rdma::ib_cq, n: c_int, wc: *mut rdma::ib_wc) -> c_int {
+unsafe extern "C" fn poll_cq(cq: *mut rdma::ib_cq, _n: c_int, wc: *mut rdma::ib_wc) -> c_int {
     // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*cq).device) };
     let mut inner = fake.inner.lock();
-    let mut out = 0;
     if inner.is_held() {
         return 0;
     }
-    let mut i = 0;
-    while i < inner.pending && out < n as usize {
-        let c = inner.completions[i];
-        if c.cq != cq.expose_provenance() {
-            i += 1;
-            continue;
-        }
-        inner.pending -= 1;
-        let pending = inner.pending;
-        inner.completions.copy_within(i + 1..pending + 1, i);
-        // Key 0 is that of unused records.
-        if let Some(r) = inner.record(c.invalidates) {
-            r.valid = false;
-        }
-        let mut entry: rdma::ib_wc = pin_init::zeroed();
-        entry.__bindgen_anon_1.wr_cqe = ptr::with_exposed_provenance_mut(c.wr_cqe);
-        entry.status = c.status;
-        entry.qp = ptr::with_exposed_provenance_mut(c.qp);
-        // SAFETY: ib_core passes an array of `n` entries, and `out` is below `n`.
-        unsafe { wc.add(out).write(entry) };
-        out += 1;
+    let Some(c) = inner.completion(cq.expose_provenance()).map(mem::take) else {
+        return 0;
+    };
+    // Key 0 is that of unused records.
+    if let Some(r) = inner.record(c.invalidates) {
+        r.valid = false;
     }
-    out as c_int
+    let mut entry: rdma::ib_wc = pin_init::zeroed();
+    entry.__bindgen_anon_1.wr_cqe = ptr::with_exposed_provenance_mut(c.wr_cqe);
+    entry.status = c.status;
+    entry.qp = ptr::with_exposed_provenance_mut(c.qp);
+    // SAFETY: ib_core passes an array with at least one entry.
+    unsafe { wc.write(entry) };
+    1
 }
 
 unsafe extern "C" fn req_notify_cq(
@@ -147,11 +136,8 @@ unsafe extern "C" fn req_notify_cq(
 ) -> c_int {
     // SAFETY: ib_core has set the device, which belongs to a `Registered`.
     let fake = unsafe { fake((*cq).device) };
-    let inner = fake.inner.lock();
-    let missed = !inner.is_held()
-        && inner.completions[..inner.pending]
-            .iter()
-            .any(|c| c.cq == cq.addr());
+    let mut inner = fake.inner.lock();
+    let missed = !inner.is_held() && inner.completion(cq.addr()).is_some();
     missed.into()
 }
 
@@ -268,12 +254,10 @@ unsafe extern "C" fn post_send(
         done.invalidates = 0;
         qp_raw.broken = true;
     }
-    let at = inner.pending;
-    if at == COMPLETIONS {
+    let Some(place) = inner.completion(0) else {
         return ENOMEM.to_errno();
-    }
-    inner.completions[at] = done;
-    inner.pending += 1;
+    };
+    *place = done;
     let held = inner.is_held();
     drop(inner);
     if !held {

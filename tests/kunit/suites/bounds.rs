@@ -87,18 +87,18 @@ mod tests {
         // If the memory is exported, the region has no device, so the core must look at the importing
         // device, also at an error that comes while the core waits for the importer.
         let cases: [(Kind, Happens, End, bool); 12] = [
-            (Kind::Dma, refuses, invalidation, false),
-            (Kind::Dma, refuses, unregistration, false),
-            (DYNAMIC, dies, invalidation, false),
-            (DYNAMIC, dies, unregistration, false),
-            (REVOCABLE, dies, invalidation, false),
-            (REVOCABLE, dies, unregistration, false),
-            (DYNAMIC, fails, invalidation, false),
-            (DYNAMIC, fails_as_well, invalidation, false),
-            (PINNED, nothing, unregistration, false),
-            (DYNAMIC, fails, invalidation, true),
-            (DYNAMIC, dies, invalidation, true),
-            (PINNED, nothing, unregistration, true),
+            (Kind::Dma, refuses, INVALIDATE, false),
+            (Kind::Dma, refuses, UNREGISTER, false),
+            (DYNAMIC, dies, INVALIDATE, false),
+            (DYNAMIC, dies, UNREGISTER, false),
+            (REVOCABLE, dies, INVALIDATE, false),
+            (REVOCABLE, dies, UNREGISTER, false),
+            (DYNAMIC, fails, INVALIDATE, false),
+            (DYNAMIC, fails_as_well, INVALIDATE, false),
+            (PINNED, nothing, UNREGISTER, false),
+            (DYNAMIC, fails, INVALIDATE, true),
+            (DYNAMIC, dies, INVALIDATE, true),
+            (PINNED, nothing, UNREGISTER, true),
         ];
         for (i, (kind, happens, end, exported)) in cases.into_iter().enumerate() {
             let t = Fixture::temporary(kind)?;

@@ -39,34 +39,24 @@ mod tests {
         t.finish()
     }
 
-    /// Registers four pages at `addr`, which the driver cannot pin, of a client whose memory is there.
-    fn at_address(addr: u64) -> Result<(Fixture, Result<bool>)> {
-        let t = Fixture::new(Kind::Dma)?;
-        // The place of slot 0 is 0x7000_0000_0000, and 4 GiB are between two places.
-        let place = (addr.wrapping_sub(0x7000_0000_0000) >> 32) as usize;
-        t.client(Setup::SEED.at_place_of(place))?;
-        t.fail(Point::RegUserMr, EFAULT)?;
-        let served = t.pd.reg(addr, 4 * PAGE, USUAL).map(|mr| mr.is_served());
-        Ok((t, served))
-    }
-
-    /// Also the bits that a CPU ignores in a pointer.
-    #[test]
-    fn an_address_that_is_not_canonical_may_be_the_clients() -> Result {
-        for addr in [0x0101_0000_0000_0000, 0x8001_0000_0000_0000] {
-            let (t, served) = at_address(addr)?;
-            ensure_eq!(served, Ok(true));
-            t.finish()?;
-        }
-        Ok(())
-    }
-
+    /// Registers four pages, which the driver cannot pin, of a client whose memory is there. The bits that
+    /// a CPU ignores in a pointer may be the client's.
     #[test]
     fn addresses_of_the_kernel_reach_no_client() -> Result {
-        for addr in [0xffff_8880_0000_0000, 0xffff_ffff_0000_0000] {
-            let (t, served) = at_address(addr)?;
-            ensure_eq!(served, Err(EFAULT));
-            ensure_eq!(t.calls(Point::Acquire)?, 0);
+        for (addr, expected) in [
+            (0x0101_0000_0000_0000u64, Ok(true)),
+            (0x8001_0000_0000_0000, Ok(true)),
+            (0xffff_8880_0000_0000, Err(EFAULT)),
+            (0xffff_ffff_0000_0000, Err(EFAULT)),
+        ] {
+            let t = Fixture::new(Kind::Dma)?;
+            // The place of slot 0 is 0x7000_0000_0000, and 4 GiB are between two places.
+            let place = (addr.wrapping_sub(0x7000_0000_0000) >> 32) as usize;
+            t.client(Setup::SEED.at_place_of(place))?;
+            t.fail(Point::RegUserMr, EFAULT)?;
+            let served = t.pd.reg(addr, 4 * PAGE, USUAL).map(|mr| mr.is_served());
+            ensure_eq!((addr, served), (addr, expected));
+            ensure_eq!(t.calls(Point::Acquire)?, u32::from(expected.is_ok()));
             t.finish()?;
         }
         Ok(())
@@ -227,26 +217,20 @@ mod tests {
         Ok(())
     }
 
-    #[test]
-    fn a_kernel_caller_has_an_empty_bundle() -> Result {
-        let (t, _, mr) = live(DYNAMIC, Setup::SEED)?;
-        let import = t.dev().last_import();
-        ensure_eq!((import.ufile, import.context, import.dmah), (0, 0, 0));
-        ensure!(!import.attributes);
-        t.drop_and_finish(mr)
-    }
-
+    /// The bundle of a kernel caller is empty.
     #[test]
     fn a_users_file_and_dma_handle_but_no_attribute_reach_the_driver() -> Result {
-        let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
-        let verb = user::Verb::ANY;
-        let mr = t.pd.reg_by_verb(client.at(0), PAGE)?;
-        let import = t.dev().last_import();
-        ensure!(mr.is_valid());
-        drop(mr);
-        ensure_eq!((import.ufile, import.context), (verb.ufile, verb.context));
-        ensure_eq!(import.dmah, verb.dmah);
-        ensure!(!import.attributes);
-        t.finish()
+        each([false, true], |by_verb| {
+            let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
+            let (mr, caller) = if by_verb {
+                (t.pd.reg_by_verb(client.at(0), PAGE)?, user::VERB)
+            } else {
+                (t.pd.reg(client.at(0), PAGE, USUAL)?, (0, 0, 0))
+            };
+            let import = t.dev().last_import();
+            ensure!(mr.is_valid() && !import.attributes);
+            ensure_eq!((import.ufile, import.context, import.dmah), caller);
+            t.drop_and_finish(mr)
+        })
     }
 }

@@ -72,14 +72,18 @@ mod tests {
         t.dereg_and_finish(&mr)
     }
 
+    /// The end of the client and the removal of the device leave a revoked region, too.
     #[test]
     fn twice() -> Result {
         each(FENCED, |kind| {
-            let (t, client, mr) = live(kind, Setup::SEED)?;
-            client.invalidate_last()?;
-            client.invalidate_last()?;
-            ensure!(t.calls(Point::Invalidate)? <= 1);
-            t.dereg_and_finish_undone(&mr, &client)
+            for end in ENDS {
+                let (t, client, mr) = live_temporary(kind)?;
+                client.invalidate_last()?;
+                end(&t, &client, &mr)?.join()??;
+                ensure!(t.calls(Point::Invalidate)? + t.calls(Point::PostInv)? == 1);
+                t.dereg_and_finish_undone(&mr, &client)?;
+            }
+            Ok(())
         })
     }
 
@@ -167,7 +171,7 @@ mod tests {
                 for end in ENDS {
                     let (t, client, mr) = live_on(Fixture::temporary(kind)?, setup)?;
                     t.dev().set(|d| d.quiesce = quiesce);
-                    let task = end(&t, &client)?;
+                    let task = end(&t, &client, &mr)?;
                     let waited = task.waits_for(quiesce.wait());
                     let asked = t.calls(Point::Invalidate)? + t.calls(Point::PostInv)?;
                     let stage = client.stage();
@@ -224,7 +228,7 @@ mod tests {
                 } else {
                     t.fail(Point::PostInv, ENOMEM)?;
                 }
-                end(&t, &client)?.join()??;
+                end(&t, &client, &mr)?.join()??;
                 ensure!(!mr.is_valid());
                 ensure_eq!(t.calls(Point::PostInv)?, 2);
                 // The other ends first post for all regions at once, which is no fence yet.

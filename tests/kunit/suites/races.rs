@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Invalidation during deregistration, and deregistration during invalidation.
+//! Two ends of a region at the same time: invalidation, deregistration, the end of the client, and the
+//! removal of the device.
 
 use kernel::prelude::*;
 
@@ -9,41 +10,65 @@ mod tests {
     use crate::suites::prelude::*;
 
     #[test]
-    fn dereg_while_an_invalidation_waits_for_the_device() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        t.second_waits(|| invalidation(&client), || deregistration(&mr))?;
-        t.finish_undone(&client)
-    }
-
-    /// A region is released only after the pages are put.
-    #[test]
-    fn dereg_while_an_invalidation_is_under_way() -> Result {
-        let points = [
-            (Kind::Dma, Point::PutPages),
-            (DYNAMIC, Point::Invalidate),
-            (REVOCABLE, Point::Invalidate),
+    fn the_second_waits_for_the_first_which_waits_for_the_device() -> Result {
+        let pairs = [
+            (Setup::SEED, INVALIDATE, DEREGISTER),
+            (Setup::SEED, INVALIDATE, UNREGISTER),
+            (Setup::LOCKED, INVALIDATE, UNREGISTER),
+            (Setup::SEED, INVALIDATE, REMOVE),
+            (Setup::SEED, UNREGISTER, REMOVE),
         ];
-        each(points, |(kind, point)| {
-            let (t, client, mr) = live(kind, Setup::SEED)?;
-            let first = t.held(point, || invalidation(&client))?;
-            first.overlap(Wait::Region, deregistration(&mr)?)??;
+        each(pairs.into_iter().enumerate(), |(_, (setup, first, second))| {
+            let (t, client, mr) = live_on(Fixture::temporary(Kind::Dma)?, setup)?;
+            t.dev().set(|d| d.quiesce = Quiesce::CompleteLater);
+            let first = first(&t, &client, &mr)?;
+            let waited = first.waits_for(Wait::Completion);
+            let second = second(&t, &client, &mr)?;
+            let waited = second.waits_for(Wait::Region) && waited;
+            t.dev().quiesce();
+            first.join()??;
+            second.join()??;
+            mr.dereg()?;
+            ensure!(waited);
             t.finish_undone(&client)
         })
     }
 
+    /// A region is released only after the pages are put.
     #[test]
-    fn invalidate_while_the_driver_deregisters() -> Result {
-        each(FENCED, |kind| {
-            each([Setup::SEED, Setup::LOCKED, Setup::UNMAPS], |setup| {
-                let (t, client, mr) = live(kind, setup)?;
-                let first = t.held(Point::DeregMr, || deregistration(&mr))?;
-                first.overlap(Wait::Region, invalidation(&client)?)??;
-                if !setup.unmaps {
-                    undone_once(&client)?;
-                }
-                ensure_eq!(t.calls(Point::Release)?, 1);
-                t.finish()
-            })
+    fn the_second_waits_for_the_first_which_is_held() -> Result {
+        let seed = [
+            (Kind::Dma, Point::PutPages, INVALIDATE, DEREGISTER),
+            (DYNAMIC, Point::Invalidate, INVALIDATE, DEREGISTER),
+            (REVOCABLE, Point::Invalidate, INVALIDATE, DEREGISTER),
+            (Kind::Dma, Point::PutPages, INVALIDATE, UNREGISTER),
+            (Kind::Dma, Point::DeregMr, DEREGISTER, UNREGISTER),
+            (PINNED, Point::DeregMr, DEREGISTER, UNREGISTER),
+            (Kind::Dma, Point::DmaUnmap, DEREGISTER, UNREGISTER),
+            (Kind::Dma, Point::PutPages, DEREGISTER, UNREGISTER),
+            (Kind::Dma, Point::Release, DEREGISTER, UNREGISTER),
+        ];
+        let seed = seed.map(|row| (Setup::SEED, row));
+        let setups = [Setup::SEED, Setup::LOCKED, Setup::UNMAPS].into_iter();
+        let others = setups.flat_map(|setup| {
+            FENCED.map(|kind| (setup, (kind, Point::DeregMr, DEREGISTER, INVALIDATE)))
+        });
+        each(seed.into_iter().chain(others), |(setup, row)| {
+            let (kind, point, first, second) = row;
+            let (t, client, mr) = live(kind, setup)?;
+            let wait = match point {
+                // The region has ended.
+                Point::Release => Wait::Client,
+                _ => Wait::Region,
+            };
+            let first = t.held(point, || first(&t, &client, &mr))?;
+            first.overlap(wait, second(&t, &client, &mr)?)??;
+            mr.dereg()?;
+            ensure_eq!(t.calls(Point::Release)?, 1);
+            if setup.unmaps {
+                return t.finish();
+            }
+            t.finish_undone(&client)
         })
     }
 

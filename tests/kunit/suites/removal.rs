@@ -27,30 +27,12 @@ mod tests {
     }
 
     #[test]
-    fn leaves_a_revoked_region() -> Result {
-        let (t, client, mr) = live_temporary(Kind::Dma)?;
-        client.invalidate_last()?;
-        t.registered().unregister();
-        t.dereg_and_finish_undone(&mr, &client)
-    }
-
-    #[test]
     fn waits_for_a_registration() -> Result {
         let (t, client, mr) = live_temporary(Kind::Dma)?;
         let first = t.held(Point::GetPages, || t.registration(&client, 16 * PAGE, PAGE))?;
         let other = first.overlap(Wait::Callers, removal(&t)?)?;
         ensure!(!mr.is_valid() && !other.is_ok_and(|mr| mr.is_valid()));
         t.dereg_and_finish(&mr)
-    }
-
-    #[test]
-    fn races_invalidation_and_the_end_of_the_client() -> Result {
-        for end in [invalidation as End, unregistration] {
-            let (t, client, mr) = live_temporary(Kind::Dma)?;
-            t.second_waits(|| end(&client), || removal(&t))?;
-            t.dereg_and_finish_undone(&mr, &client)?;
-        }
-        Ok(())
     }
 
     #[test]

@@ -73,14 +73,6 @@ mod tests {
     }
 
     #[test]
-    fn with_a_revoked_region() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        client.invalidate_last()?;
-        client.finish()?;
-        t.dereg_and_finish_undone(&mr, &client)
-    }
-
-    #[test]
     fn afterwards_nothing_comes_to_the_client() -> Result {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
         let ticket = client.ticket()?;
@@ -148,45 +140,6 @@ mod tests {
                 Ok(())
             },
         )
-    }
-
-    #[test]
-    fn while_a_region_is_deregistered() -> Result {
-        let held = [
-            (Kind::Dma, Point::DeregMr),
-            (PINNED, Point::DeregMr),
-            (Kind::Dma, Point::DmaUnmap),
-            (Kind::Dma, Point::PutPages),
-            (Kind::Dma, Point::Release),
-        ];
-        each(held, |(kind, point)| {
-            let (t, client, mr) = live(kind, Setup::SEED)?;
-            let wait = match point {
-                // The region has ended.
-                Point::Release => Wait::Client,
-                _ => Wait::Region,
-            };
-            let first = t.held(point, || deregistration(&mr))?;
-            first.overlap(wait, unregistration(&client)?)??;
-            t.finish_undone(&client)
-        })
-    }
-
-    #[test]
-    fn while_an_invalidation_waits_for_the_device() -> Result {
-        each([Setup::SEED, Setup::LOCKED], |setup| {
-            let (t, client, mr) = live(Kind::Dma, setup)?;
-            t.second_waits(|| invalidation(&client), || unregistration(&client))?;
-            t.dereg_and_finish_undone(&mr, &client)
-        })
-    }
-
-    #[test]
-    fn while_an_invalidation_puts_the_pages() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        let first = t.held(Point::PutPages, || invalidation(&client))?;
-        first.overlap(Wait::Region, unregistration(&client)?)??;
-        t.dereg_and_finish_undone(&mr, &client)
     }
 
     #[test]

@@ -4,23 +4,8 @@
 
 use crate::prelude::*;
 
-/// The identity of a user's call. The addresses are never dereferenced.
-pub(crate) struct Verb {
-    /// The user's file and context.
-    pub(crate) ufile: usize,
-    pub(crate) context: usize,
-    /// A DMA handle.
-    pub(crate) dmah: usize,
-}
-
-impl Verb {
-    /// A call with different addresses.
-    pub(crate) const ANY: Self = Self {
-        ufile: 0x1110,
-        context: 0x2220,
-        dmah: 0x3330,
-    };
-}
+/// The file, the context and the DMA handle of a user's call, which are never dereferenced.
+pub(crate) const VERB: (usize, usize, usize) = (0x1110, 0x2220, 0x3330);
 
 /// A user context of a PD, without a user and without ib_uverbs.
 ///

@@ -73,9 +73,9 @@ impl Leaked {
         result.map(|()| calls.load(Relaxed))
     }
 
-    /// Attaches the dma-buf to a device and detaches the device.
+    /// Attaches the dma-buf to the DMA device and detaches the device.
     pub(super) fn attach_raw(&self, dev: *mut bindings::device) -> Result {
-        self.attached_raw(dev, &FOREIGN, || Ok(())).map(|_| ())
+        self.attached_raw(dev, &FOREIGN, || Ok(())).map(drop)
     }
 
     /// Attaches the dma-buf to a device while `f` runs. Returns the number of invalidations.
@@ -87,12 +87,12 @@ impl Leaked {
     /// Attaches the dma-buf to a device as an importer that pins, and detaches the device.
     pub(crate) fn attach_pinning(&self, dev: &Registered) -> Result {
         let dev = ptr::with_exposed_provenance_mut(dev.dma_device());
-        self.attached_raw(dev, ptr::null(), || Ok(())).map(|_| ())
+        self.attached_raw(dev, ptr::null(), || Ok(())).map(drop)
     }
 
     /// Attaches the dma-buf to a device and detaches the device.
     pub(crate) fn attach(&self, dev: &Registered) -> Result {
-        self.attached(dev, || Ok(())).map(|_| ())
+        self.attached(dev, || Ok(())).map(drop)
     }
 
     /// Attaches the dma-buf, as a revocable importer of peer-to-peer memory, to a device that is
