@@ -6,7 +6,6 @@
 #include <linux/dma-resv.h>
 #include <linux/fdtable.h>
 #include <linux/file.h>
-#include <linux/fs.h>
 #include <linux/gfp.h>
 #include <linux/io.h>
 #include <linux/kallsyms.h>
@@ -21,7 +20,6 @@
 #include <linux/wait.h>
 #include <rdma/ib_verbs.h>
 
-#include "../../include/uapi/ib_peer_mem.h"
 #include "../../rust/c/pgtable.h"
 #include "helpers.h"
 
@@ -60,10 +58,9 @@ void kt_fence_signal(struct dma_fence *fence)
 }
 
 /*
- * Maps a page for the arguments of the calling test until the test ends. Returns 0 without memory.
- * Not for use while allocations are made to fail: KUnit then leaks the record of the page.
+ * Maps @pages consecutive pages, which are in memory, until the calling test ends. Returns 0 without
+ * memory. Not for use while allocations are made to fail: KUnit then leaks the record of the pages.
  */
-/* @pages pages at consecutive addresses, which are in memory. */
 unsigned long kt_user_pages(unsigned int pages)
 {
 	struct kunit *test = kunit_get_current_test();
@@ -108,27 +105,6 @@ int kt_walk(unsigned long addr)
 #else
 	return -EOPNOTSUPP;
 #endif
-}
-
-/*
- * Calls the ioctl as a process does, with the arguments at @at. Returns the file descriptor of the
- * dma-buf, or -errno.
- */
-int kt_export(struct file *control, unsigned long at, u64 addr, u64 length)
-{
-	struct ib_peer_mem_export arg = {
-		.version = IB_PEER_MEM_EXPORT_VERSION,
-		.addr = addr,
-		.length = length,
-	};
-	long ret;
-
-	if (copy_to_user((void __user *)at, &arg, sizeof(arg)))
-		return -EFAULT;
-	ret = control->f_op->unlocked_ioctl(control, IB_PEER_MEM_IOC_EXPORT, at);
-	if (ret)
-		return ret;
-	return copy_from_user(&arg, (void __user *)at, sizeof(arg)) ? -EFAULT : arg.fd;
 }
 
 /* Also releases the file before the return, unless there are other references. */

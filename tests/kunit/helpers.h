@@ -6,14 +6,12 @@
 
 struct dma_fence;
 struct dma_resv;
-struct file;
 struct task_struct;
 
 struct dma_fence *kt_fence_add(struct dma_resv *resv);
 void kt_fence_signal(struct dma_fence *fence);
 unsigned long kt_user_pages(unsigned int pages);
 int kt_walk(unsigned long addr);
-int kt_export(struct file *control, unsigned long at, u64 addr, u64 length);
 void kt_close(int fd);
 void kt_report_fatal(void *dev);
 int mlx5r_umr_update_mr_pas(int result);

@@ -38,12 +38,10 @@ mod importer;
 mod one_port;
 mod prelude;
 mod script;
-mod sizes;
 mod suites;
 mod sync;
 mod testbed;
 mod user;
-mod waits;
 
 module! {
     type: Tests,

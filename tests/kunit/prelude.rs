@@ -20,14 +20,12 @@ pub(crate) use crate::{
     importer::Mode,
     peer,
     script::*,
-    sizes::*,
     sync::*,
     testbed::Testbed,
     user::{
         self,
         *, //
-    },
-    waits::Waits, //
+    }, //
 };
 pub(crate) use core::{
     mem,
@@ -64,3 +62,11 @@ pub(crate) use kernel::{
         Monotonic, //
     },
 };
+
+// Sizes of memory, in bytes, which grow with the pages of the kernel.
+// CAST: `PAGE_SIZE` is less than 2^32.
+pub(crate) const PAGE: u64 = kernel::page::PAGE_SIZE as u64;
+/// 1 KiB with pages of 4 KiB.
+pub(crate) const K: u64 = PAGE / 4;
+/// 1 MiB with pages of 4 KiB.
+pub(crate) const M: u64 = 256 * PAGE;

@@ -3,7 +3,6 @@
 //! The suites. A suite has the name of the file.
 
 mod bounds;
-mod choice;
 mod counters;
 mod dispatch;
 mod dma_buf;

@@ -4,8 +4,5 @@
 
 mod descriptor;
 mod export;
-mod failed;
 mod fatal;
 mod mismatch;
-mod removal;
-mod revoke;

@@ -18,20 +18,23 @@ mod tests {
             (Setup::SEED, INVALIDATE, REMOVE),
             (Setup::SEED, UNREGISTER, REMOVE),
         ];
-        each(pairs.into_iter().enumerate(), |(_, (setup, first, second))| {
-            let (t, client, mr) = live_on(Fixture::temporary(Kind::Dma)?, setup)?;
-            t.dev().set(|d| d.quiesce = Quiesce::CompleteLater);
-            let first = first(&t, &client, &mr)?;
-            let waited = first.waits_for(Wait::Completion);
-            let second = second(&t, &client, &mr)?;
-            let waited = second.waits_for(Wait::Region) && waited;
-            t.dev().quiesce();
-            first.join()??;
-            second.join()??;
-            mr.dereg()?;
-            ensure!(waited);
-            t.finish_undone(&client)
-        })
+        each(
+            pairs.into_iter().enumerate(),
+            |(_, (setup, first, second))| {
+                let (t, client, mr) = live_on(Fixture::temporary(Kind::Dma)?, setup)?;
+                t.dev().set(|d| d.quiesce = Quiesce::CompleteLater);
+                let first = first(&t, &client, &mr)?;
+                let waited = first.waits_for(Wait::Completion);
+                let second = second(&t, &client, &mr)?;
+                let waited = second.waits_for(Wait::Region) && waited;
+                t.dev().quiesce();
+                first.join()??;
+                second.join()??;
+                mr.dereg()?;
+                ensure!(waited);
+                t.finish_undone(&client)
+            },
+        )
     }
 
     /// A region is released only after the pages are put.

@@ -2,7 +2,10 @@
 
 //! Exports of dma-bufs through `/dev/ib_peer_mem`.
 
-use crate::prelude::*;
+use crate::{
+    prelude::*,
+    shared::uapi, //
+};
 
 /// An open file of `/dev/ib_peer_mem`.
 ///
@@ -60,11 +63,23 @@ impl DmaBuf {
 
     /// Like [`Self::export`], with the arguments in `page`.
     pub(crate) fn export_by(page: &Page, addr: u64, length: u64) -> Result<Self> {
-        let testbed = Testbed::get()?;
+        let arg = uapi::ib_peer_mem_export {
+            version: uapi::IB_PEER_MEM_EXPORT_VERSION,
+            addr,
+            length,
+            ..pin_init::zeroed()
+        };
+        uapi::write(page.0, &arg)?;
+        let (testbed, request) = (Testbed::get()?, uapi::IB_PEER_MEM_IOC_EXPORT);
+        let file = testbed.control().0;
         // SAFETY: By the type invariants of `Control` the file is open.
-        let fd = unsafe { helpers::kt_export(testbed.control().0, page.0, addr, length) };
-        to_result(fd)?;
-        Ok(Self(fd))
+        let ioctl = unsafe { (*(*file).f_op).unlocked_ioctl }.ok_or(EINVAL)?;
+        // SAFETY: Called as by ioctl(2).
+        let ret = unsafe { ioctl(file, request, page.0) };
+        // CAST: An error number fits an int.
+        to_result(ret as i32)?;
+        let arg: uapi::ib_peer_mem_export = uapi::read(page.0)?;
+        Ok(Self(arg.fd))
     }
 
     pub(crate) fn fd(&self) -> i32 {

@@ -84,23 +84,6 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_its_client_while_the_driver_refuses_to_deregister() -> Result {
-        let (t, client, mr) = live(PINNED, Setup::SEED)?;
-        t.fail(Point::DeregMr, EBUSY)?;
-        let deregistering = t.held(Point::DeregMr, || deregistration(&mr))?;
-        let leaving = unregistration(&client)?;
-        let waited = leaving.waits_for(Wait::Region);
-        let refused = deregistering.join()?;
-        let waited = leaving.waits_for(Wait::Retry) && waited;
-        let valid = mr.is_valid();
-        mr.dereg()?;
-        leaving.join()??;
-        ensure!(waited && valid);
-        ensure_eq!(refused.err(), Some(EBUSY));
-        t.finish_undone(&client)
-    }
-
-    #[test]
     fn memory_without_pages_is_skipped_for_a_device_without_peer_to_peer() -> Result {
         each([Setup::GPU, Setup::OWN_TABLE], |setup| {
             let (t, client) = with_client(NO_PEER2PEER, setup)?;
