@@ -9,7 +9,9 @@
 //! waits for its other tasks with a bound ([`sync`]). Suites have the names of their files:
 //! `peer_mem_dma_buf_import` is `suites/dma_buf/import.rs`.
 
+use ext::base::snapshot::Published;
 use kernel::prelude::*;
+use testbed::Testbed;
 
 #[path = "../../rust/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
@@ -53,13 +55,13 @@ module! {
 }
 
 struct Tests {
-    _testbed: testbed::Installed,
+    _testbed: Published<Testbed>,
 }
 
 impl kernel::Module for Tests {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         Ok(Self {
-            _testbed: testbed::Installed::new()?,
+            _testbed: Testbed::install()?,
         })
     }
 }

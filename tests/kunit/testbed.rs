@@ -4,7 +4,10 @@
 
 use crate::{
     client::Slot,
-    ext::base::snapshot::Snapshot,
+    ext::base::snapshot::{
+        Published,
+        Snapshot, //
+    },
     prelude::*, //
 };
 
@@ -37,6 +40,11 @@ pub(crate) struct Testbed {
 }
 
 impl Testbed {
+    /// Makes the testbed, which exists until the result is dropped.
+    pub(crate) fn install() -> Result<Published<Self>> {
+        Ok(TESTBED.publish(Self::new()?))
+    }
+
     fn new() -> Result<Arc<Self>> {
         let [a, b, c, d, e, f] = SHARED.map(|(kind, name)| Registered::new(name, kind));
         let devices = [a?, b?, c?, d?, e?, f?];
@@ -94,21 +102,5 @@ impl Testbed {
         let temporary = self.temporary.lock().clone();
         self.shared.iter().any(|dev| dev.fake().can_touch(lo, hi))
             || temporary.is_some_and(|t| t.can_touch(lo, hi))
-    }
-}
-
-/// Keeps the testbed installed. Drop removes the testbed.
-pub(crate) struct Installed(());
-
-impl Installed {
-    pub(crate) fn new() -> Result<Self> {
-        drop(TESTBED.replace(Some(Testbed::new()?)));
-        Ok(Self(()))
-    }
-}
-
-impl Drop for Installed {
-    fn drop(&mut self) {
-        drop(TESTBED.replace(None));
     }
 }

@@ -167,44 +167,34 @@ mod tests {
         fenced.finish()
     }
 
-    /// Exports of a client, each with a fence. Drop signals the fences.
+    /// Exports of a client, each with a ticket and a fence. Drop signals the fences.
     struct Fenced {
-        tickets: KVec<u64>,
-        mrs: KVec<user::Mr>,
+        // Dropped in this order.
         fences: KVec<Fence>,
-        _bufs: KVec<DmaBuf>,
+        exports: KVec<(u64, Option<user::Mr>, DmaBuf)>,
     }
 
     impl Fenced {
         /// Makes three exports. If `mapped`, there is an MR on each export.
         fn new(t: &Fixture, client: &Client, mapped: bool) -> Result<Self> {
-            let (mut tickets, mut mrs) = (KVec::new(), KVec::new());
-            let (mut fences, mut bufs) = (KVec::new(), KVec::new());
+            let (mut fences, mut exports) = (KVec::new(), KVec::new());
             for page in [0, 8, 16] {
                 let buf = DmaBuf::export(client.at(page * PAGE), PAGE)?;
-                tickets.push(client.ticket()?, GFP_KERNEL)?;
-                if mapped {
-                    mrs.push(t.pd.import(&buf, 0, PAGE)?, GFP_KERNEL)?;
-                }
+                let import = || t.pd.import(&buf, 0, PAGE);
+                let mr = mapped.then(import).transpose()?;
                 fences.push(Leaked::of(&buf)?.add_fence()?, GFP_KERNEL)?;
-                bufs.push(buf, GFP_KERNEL)?;
+                exports.push((client.ticket()?, mr, buf), GFP_KERNEL)?;
             }
-            Ok(Self {
-                tickets,
-                mrs,
-                fences,
-                _bufs: bufs,
-            })
-        }
-
-        fn signal(&mut self) {
-            self.fences = KVec::new();
+            Ok(Self { fences, exports })
         }
 
         /// Deregisters the MRs. Returns whether one was valid.
         fn dereg(&self) -> Result<bool> {
-            let valid = self.mrs.iter().any(user::Mr::is_valid);
-            self.mrs.iter().try_for_each(user::Mr::dereg)?;
+            let mut valid = false;
+            for mr in self.exports.iter().filter_map(|export| export.1.as_ref()) {
+                valid |= mr.is_valid();
+                mr.dereg()?;
+            }
             Ok(valid)
         }
     }
@@ -214,7 +204,7 @@ mod tests {
         let (t, client) = with_client(DYNAMIC, Setup::SEED)?;
         let fenced = Fenced::new(&t, &client, false)?;
         let waits = Waits::for_fences(0)?;
-        let result = client.invalidate(fenced.tickets[0]);
+        let result = client.invalidate(fenced.exports[0].0);
         client.finish()?;
         let count = waits.count();
         drop(fenced);
@@ -235,17 +225,15 @@ mod tests {
         // limit of 15 s or more.
         let waits = Waits::for_fences(15_000)?;
         let ending = unregistration(&leaving)?;
-        let tickets = &fenced.tickets;
-        let result = tickets
-            .iter()
-            .try_for_each(|ticket| client.invalidate(*ticket).map(drop));
+        let mut exports = fenced.exports.iter();
+        let result = exports.try_for_each(|export| client.invalidate(export.0).map(drop));
         ending.join()??;
         let long = waits.count();
         // The invalidations have used the time up, but the unregistration has a time of its own.
         let mut late = Fenced::new(&t, &client, true)?;
         let ending = unregistration(&client)?;
         let renewed = ending.waits_for(Wait::Fences) && waits.count() == 3;
-        late.signal();
+        late.fences.clear();
         ending.join()??;
         let (one, other) = (of_leaving.dereg(), fenced.dereg());
         let last = late.dereg();
