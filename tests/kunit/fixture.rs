@@ -312,22 +312,6 @@ pub(crate) const REMOVE: End = |t, _, _| removal(t);
 /// What ends a region while the user has the MR.
 pub(crate) const ENDS: [End; 3] = [INVALIDATE, UNREGISTER, REMOVE];
 
-/// Makes `end` wait for a device that cannot be made to stop, until the MR is deregistered.
-pub(crate) fn ends_with_dereg(
-    (t, client, mr): (Fixture, Arc<Client>, Arc<Mr>),
-    end: End,
-) -> Result {
-    let ending = end(&t, &client, &mr)?;
-    let waited = ending.waits_for(Wait::Retry);
-    let stage = client.stage();
-    deregistration(&mr)?.join()??;
-    ending.join()??;
-    ensure!(waited);
-    // Nothing was unmapped or put before.
-    ensure_eq!(stage, Stage::Mapped);
-    t.finish_undone(&client)
-}
-
 /// A removal that has restored the operations of the driver.
 pub(crate) struct BareRemoval {
     task: Task<Result>,

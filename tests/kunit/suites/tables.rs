@@ -26,6 +26,7 @@ mod tests {
         let client = t.client(setup)?;
         let mr = t.reg_at(&client, offset, len)?;
         let (state, import) = (mr.state()?, t.dev().last_import());
+        let has_descriptor = is_dma_buf(import.fd);
         let checked = client.check();
         drop(mr);
         checked?;
@@ -34,6 +35,7 @@ mod tests {
             ensure_eq!((import.offset, import.length), (offset % PAGE, len));
             ensure_eq!(import.iova, client.at(offset));
             ensure_eq!(import.access, USUAL as i32);
+            ensure!(!has_descriptor);
         }
         let lo = client.device_address(offset & !(PAGE - 1));
         t.finish()?;

@@ -9,17 +9,6 @@ mod tests {
     use crate::suites::prelude::*;
 
     #[test]
-    fn is_closed() -> Result {
-        each(PEER2PEER, |kind| {
-            let (t, _, mr) = live(kind, Setup::SEED)?;
-            let open = is_dma_buf(t.dev().last_import().fd);
-            mr.dereg()?;
-            ensure!(!open);
-            t.finish()
-        })
-    }
-
-    #[test]
     fn another_task_cannot_attach_during_the_import() -> Result {
         each(PEER2PEER, |kind| {
             let (t, client) = with_client(kind, Setup::SEED)?;
