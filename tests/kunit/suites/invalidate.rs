@@ -242,50 +242,6 @@ mod tests {
         Ok(())
     }
 
-    /// Invalidates during a registration that is held at `point`: waits for the registration, and
-    /// revokes the MR. If `fails`, the registration fails at `point`.
-    fn during((kind, setup, point): (Kind, Setup, Point), fails: bool) -> Result {
-        let (t, client) = with_client(kind, setup)?;
-        if fails {
-            t.fail(point, ENOSPC)?;
-        }
-        let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
-        let result = first.overlap(Wait::Region, invalidation(&client)?)?;
-        ensure_eq!(result.as_ref().err().copied(), fails.then_some(ENOSPC));
-        if let Ok(mr) = result {
-            ensure!(!mr.is_valid());
-            ensure_eq!(client.stage(), Stage::Acquired);
-            mr.dereg()?;
-        }
-        ensure_eq!(t.dev().objects(), (0, 0, 0));
-        ensure_eq!(t.calls(Point::Release)?, 1);
-        t.finish()
-    }
-
-    #[test]
-    fn during_registration() -> Result {
-        let fast = [
-            (Setup::GPU, Point::DmaMap),
-            (Setup::SEED, Point::AllocMr),
-            (Setup::SEED, Point::CreateQp),
-            (Setup::SEED, Point::PostReg),
-            (Setup::LOCKED, Point::AllocMr),
-            (Setup::UNMAPS, Point::PostReg),
-        ];
-        let shapes = [Setup::SEED, Setup::GPU, Setup::LOCKED, Setup::UNMAPS];
-        during((Kind::Dma, Setup::SEED, Point::PageSize), false)?;
-        each([false, true], |fails| {
-            each(fast, |(setup, point)| {
-                during((Kind::Dma, setup, point), fails)
-            })?;
-            each(shapes, |setup| {
-                each([Point::Import, Point::Imported], |point| {
-                    each(DMA_BUFS, |kind| during((kind, setup, point), fails))
-                })
-            })
-        })
-    }
-
     #[test]
     fn during_registration_that_fails_waits_for_put_pages() -> Result {
         let (t, client) = with_client(Kind::Dma, Setup::SEED)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Two ends of a region at the same time: invalidation, deregistration, the end of the client, and the
-//! removal of the device.
+//! removal of the device. And ends during the registration.
 
 use kernel::prelude::*;
 
@@ -72,6 +72,79 @@ mod tests {
                 return t.finish();
             }
             t.finish_undone(&client)
+        })
+    }
+
+    /// Invalidates, or ends the client, during a registration that is held at `point`: waits for the
+    /// registration, and revokes the MR. If `fails`, the registration fails.
+    fn during(row: (Kind, Setup, Point), fails: bool, unregisters: bool) -> Result {
+        let (kind, setup, point) = row;
+        let (t, client) = with_client(kind, setup)?;
+        if fails {
+            // Pages are put only after a failure elsewhere.
+            let failing = match point {
+                Point::PutPages => Point::AllocMr,
+                point => point,
+            };
+            t.fail(failing, ENOSPC)?;
+        }
+        let (wait, error) = match point {
+            // There is no region yet.
+            Point::Acquire => (Wait::Client, Some(ENODEV)),
+            _ => (Wait::Region, fails.then_some(ENOSPC)),
+        };
+        let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
+        let second = if unregisters {
+            unregistration(&client)?
+        } else {
+            invalidation(&client)?
+        };
+        let result = first.overlap(wait, second)?;
+        ensure_eq!(result.as_ref().err().copied(), error);
+        if let Ok(mr) = result {
+            ensure!(!mr.is_valid());
+            ensure!(unregisters || client.stage() == Stage::Acquired);
+            mr.dereg()?;
+        }
+        ensure_eq!(t.dev().objects(), (0, 0, 0));
+        ensure_eq!(t.calls(Point::Release)?, 1);
+        t.finish()
+    }
+
+    #[test]
+    fn an_end_waits_for_a_registration() -> Result {
+        let fast = [
+            (Kind::Dma, Setup::GPU, Point::DmaMap),
+            (Kind::Dma, Setup::SEED, Point::AllocMr),
+            (Kind::Dma, Setup::SEED, Point::CreateQp),
+            (Kind::Dma, Setup::SEED, Point::PostReg),
+            (Kind::Dma, Setup::LOCKED, Point::AllocMr),
+            (Kind::Dma, Setup::UNMAPS, Point::PostReg),
+        ];
+        let shapes = [Setup::SEED, Setup::GPU, Setup::LOCKED, Setup::UNMAPS];
+        during((Kind::Dma, Setup::SEED, Point::PageSize), false, false)?;
+        each([false, true], |fails| {
+            each([false, true], |unregisters| {
+                each(fast, |row| during(row, fails, unregisters))
+            })?;
+            each(shapes, |setup| {
+                each([Point::Import, Point::Imported], |point| {
+                    each(DMA_BUFS, |kind| during((kind, setup, point), fails, false))
+                })
+            })
+        })?;
+        each(DMA_BUFS, |kind| {
+            during((kind, Setup::SEED, Point::Imported), false, true)
+        })?;
+        // The client does not know the ticket yet, or not any more.
+        let seed = [
+            (Point::Acquire, false),
+            (Point::GetPages, false),
+            (Point::GetPages, true),
+            (Point::PutPages, true),
+        ];
+        each(seed, |(point, fails)| {
+            during((Kind::Dma, Setup::SEED, point), fails, true)
         })
     }
 

@@ -87,61 +87,6 @@ mod tests {
         t.finish()
     }
 
-    /// Unregisters during a registration that is held at `point`. If `fails`, the registration then
-    /// fails. Returns the registration's error.
-    fn half_made(kind: Kind, setup: Setup, point: Point, fails: bool) -> Result<Option<Error>> {
-        let (t, client) = with_client(kind, setup)?;
-        if fails {
-            // Pages are put only after a failure elsewhere.
-            let failing = match point {
-                Point::PutPages => Point::AllocMr,
-                point => point,
-            };
-            t.fail(failing, ENOSPC)?;
-        }
-        let wait = match point {
-            // There is no region yet.
-            Point::Acquire => Wait::Client,
-            _ => Wait::Region,
-        };
-        let first = t.held(point, || t.registration(&client, 0, 4 * PAGE))?;
-        let result = first.overlap(wait, unregistration(&client)?)?;
-        ensure!(!result.as_ref().is_ok_and(|mr| mr.is_served()));
-        let error = result.err();
-        t.finish()?;
-        Ok(error)
-    }
-
-    #[test]
-    fn while_a_region_is_registered() -> Result {
-        each(
-            [
-                (Kind::Dma, Setup::SEED, Point::GetPages),
-                (Kind::Dma, Setup::GPU, Point::DmaMap),
-                (Kind::Dma, Setup::SEED, Point::AllocMr),
-                (Kind::Dma, Setup::SEED, Point::PostReg),
-                (DYNAMIC, Setup::SEED, Point::Imported),
-                (REVOCABLE, Setup::SEED, Point::Imported),
-            ],
-            |(kind, setup, point)| half_made(kind, setup, point, false).map(|_| ()),
-        )?;
-        let error = half_made(Kind::Dma, Setup::SEED, Point::Acquire, false)?;
-        ensure_eq!(error, Some(ENODEV));
-        Ok(())
-    }
-
-    #[test]
-    fn while_a_registration_fails() -> Result {
-        each(
-            [Point::GetPages, Point::AllocMr, Point::PutPages],
-            |point| {
-                let error = half_made(Kind::Dma, Setup::SEED, point, true)?;
-                ensure_eq!(error, Some(ENOSPC));
-                Ok(())
-            },
-        )
-    }
-
     #[test]
     fn of_one_client_leaves_the_others() -> Result {
         let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
