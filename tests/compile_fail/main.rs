@@ -135,22 +135,9 @@ pub mod case {
             Segment,
             Table, //
         },
-        peer_client::{
-            Client,
-            Memory,
-            Registration,
-            Slot,
-            Slotted,
-            Ticket,
-            TicketGuard,
-            Tickets,
-            VaRange, //
-        },
+        peer_client::*,
         peer_client_slot,
-        usual::{
-            pin,
-            PinnedPages, //
-        }, //
+        usual::*, //
     };
     #[allow(unused_imports)]
     use core::cell::Cell;
