@@ -91,22 +91,8 @@ mod tests {
         t.finish()
     }
 
-    /// Returns the calls of `acquire`, `get_pages` and `release` of the first of two clients, whose
-    /// `acquire` returns `answer`, and of `get_pages` of the second.
-    fn calls_after(answer: i32) -> Result<([u32; 3], u32)> {
-        let setup = Setup {
-            answer,
-            ..Setup::SEED
-        };
-        let (t, first, second) = with_rival(Kind::Dma, setup)?;
-        is_served(&t, &first)?;
-        let points = [Point::Acquire, Point::GetPages, Point::Release];
-        let calls = points.map(|point| first.script().calls(point));
-        let second = second.script().calls(Point::GetPages);
-        t.finish()?;
-        Ok((calls, second))
-    }
-
+    /// The calls of `acquire`, `get_pages` and `release` of the first of two clients, and of `get_pages` of
+    /// the second.
     #[test]
     fn only_a_positive_answer_of_acquire_is_a_claim() -> Result {
         for (answer, calls) in [
@@ -114,7 +100,17 @@ mod tests {
             (EPERM.to_errno(), ([1, 0, 0], 1)),
             (2, ([1, 1, 1], 0)),
         ] {
-            ensure_eq!(calls_after(answer)?, calls);
+            let setup = Setup {
+                answer,
+                ..Setup::SEED
+            };
+            let (t, first, second) = with_rival(Kind::Dma, setup)?;
+            is_served(&t, &first)?;
+            let points = [Point::Acquire, Point::GetPages, Point::Release];
+            let of_first = points.map(|point| first.script().calls(point));
+            let of_second = second.script().calls(Point::GetPages);
+            ensure_eq!((answer, (of_first, of_second)), (answer, calls));
+            t.finish()?;
         }
         Ok(())
     }

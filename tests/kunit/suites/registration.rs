@@ -10,17 +10,6 @@ mod tests {
 
     type Ex = peer::peer_memory_client_ex;
 
-    /// Registers a client whose name ends with the first zero byte, or not at all.
-    fn named(name: [u8; 64]) -> Result<Arc<Client>> {
-        Client::altered(0, "", Setup::SEED, |ex| ex.client.name = name)
-    }
-
-    fn bytes(name: &str) -> [u8; 64] {
-        let mut bytes = [0; 64];
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
-        bytes
-    }
-
     #[test]
     fn without_a_mandatory_callback_is_refused() -> Result {
         let changes: [fn(&mut Ex); 5] = [
@@ -44,13 +33,13 @@ mod tests {
 
     #[test]
     fn a_name_is_checked() -> Result {
-        for name in ["", ".", "..", "a/b"] {
-            ensure!(named(bytes(name)).is_err());
+        // Without a place for the zero byte.
+        const LONG: &str = "a_name_of_sixty_four_characters_which_is_longer_than_any_may_be!";
+        const { assert!(LONG.len() == 64) };
+        for name in ["", ".", "..", "a/b", LONG] {
+            ensure!(Client::new(0, name, Setup::SEED).is_err());
         }
-        let mut longest = [b'x'; 64];
-        ensure!(named(longest).is_err());
-        longest[63] = 0;
-        let client = named(longest)?;
+        let client = Client::new(0, &LONG[..63], Setup::SEED)?;
         ensure!(counters::exists(client.name()));
         client.finish()?;
         // SAFETY: The function accepts NULL.
