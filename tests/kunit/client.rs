@@ -227,11 +227,6 @@ impl Client {
         self.slot.ledger.lock().flags
     }
 
-    /// Allows hints from now on.
-    pub(crate) fn expect_hints(&self) {
-        self.slot.ledger.lock().hinted = true;
-    }
-
     pub(crate) fn hint(&self) -> Hint {
         self.slot.ledger.lock().hint
     }

@@ -32,11 +32,7 @@ pub(super) struct Own(pub(super) bindings::sg_table);
 unsafe impl Send for Own {}
 
 /// `peer_mem_private_data`, and the first bytes of `peer_mem_name` unless the name was NULL.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Hint {
-    pub(crate) data: usize,
-    pub(crate) name: Option<[u8; 4]>,
-}
+pub(crate) type Hint = (usize, Option<[u8; 4]>);
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct Entry {
@@ -67,8 +63,6 @@ pub(super) struct Ledger {
     pub(super) last: usize,
     pub(super) last_ticket: u64,
     pub(super) flags: (i32, i32, i32),
-    /// Hints are expected.
-    pub(super) hinted: bool,
     pub(super) hint: Hint,
     pub(super) dma_device: usize,
     pub(super) unregistered: bool,
@@ -84,7 +78,6 @@ impl Ledger {
             last: 0,
             last_ticket: 0,
             flags: (-1, -1, -1),
-            hinted: false,
             hint: Hint::default(),
             dma_device: 0,
             unregistered: false,

@@ -74,18 +74,11 @@ impl<const N: usize> Thunks<N> {
             Self::with(|slot| {
                 // SAFETY: The core passes a C string or NULL.
                 let name = (!name.is_null()).then(|| unsafe { CStr::from_char_ptr(name) });
-                let hint = Hint {
-                    data: data.addr(),
-                    name: name.map(|n| {
-                        let bytes = n.to_bytes();
-                        core::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0))
-                    }),
+                let first = |name: &CStr| {
+                    let bytes = name.to_bytes();
+                    core::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0))
                 };
-                let mut ledger = slot.ledger.lock();
-                let allowed = ledger.hinted || hint == Hint::default();
-                ledger.hint = hint;
-                ledger.expect(allowed, "acquire with a hint that was not set");
-                drop(ledger);
+                slot.ledger.lock().hint = (data.addr(), name.map(first));
                 let (ret, i) = slot.acquire(addr as u64, size as u64);
                 if ret > 0 {
                     // SAFETY: The core passes a valid pointer for the context.
