@@ -11,9 +11,6 @@ mod tests {
         suites::prelude::*, //
     };
 
-    /// The devices of the backends that make an MR, and a device that cannot revoke.
-    const KINDS: [Kind; 4] = [Kind::Dma, Kind::Virtual, DYNAMIC, PINNED];
-
     #[test]
     fn with_a_new_range() -> Result {
         each([Kind::Dma, DYNAMIC, REVOCABLE, PINNED], |kind| {
@@ -137,7 +134,7 @@ mod tests {
     /// The driver could pin the memory now, but is not asked either.
     #[test]
     fn without_a_range_asks_no_client() -> Result {
-        each(KINDS, |kind| {
+        each([Kind::Dma, Kind::Virtual, DYNAMIC, PINNED], |kind| {
             let (t, client, mr) = live(kind, Setup::SEED)?;
             t.dev().set(|d| d.pins_all = true);
             let points = [

@@ -23,19 +23,6 @@ mod tests {
     }
 
     #[test]
-    fn with_live_regions_on_both_devices() -> Result {
-        let (t, client, mr) = live(Kind::Dma, Setup::SEED)?;
-        let other = Fixture::new(Kind::Virtual)?;
-        let other_mr = other.reg_at(&client, 8 * PAGE, PAGE)?;
-        client.finish()?;
-        ensure!(!mr.is_valid() && !other_mr.is_valid());
-        mr.dereg()?;
-        other_mr.dereg()?;
-        other.finish()?;
-        t.finish()
-    }
-
-    #[test]
     fn with_many_live_regions_waits_once_for_software() -> Result {
         let (t, client) = with_client(Kind::Virtual, Setup::SEED)?;
         let mut mrs = KVec::new();
