@@ -7,7 +7,7 @@
 //! ib_core, with fakes at both ends: clients ([`client`]) and RDMA devices ([`device`]). A test
 //! makes the fakes fail, delay or wait at any step ([`script`]); the fakes check each call. A test
 //! waits for its other tasks with a bound ([`sync`]). Suites have the names of their files:
-//! `peer_mem_dma_buf_import` is `suites/dma_buf/import.rs`.
+//! `peer_mem_dma_buf_export` is `suites/dma_buf/export.rs`.
 
 use ext::base::snapshot::Published;
 use kernel::prelude::*;
