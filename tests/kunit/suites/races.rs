@@ -56,7 +56,7 @@ mod tests {
         let others = setups.flat_map(|setup| {
             FENCED.map(|kind| (setup, (kind, Point::DeregMr, DEREGISTER, INVALIDATE)))
         });
-        each(seed.into_iter().chain(others), |(setup, row)| {
+        each(Iterator::chain(seed.into_iter(), others), |(setup, row)| {
             let (kind, point, first, second) = row;
             let (t, client, mr) = live(kind, setup)?;
             let wait = match point {
