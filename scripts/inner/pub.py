@@ -5,27 +5,22 @@ crate includes a part of rust/, so rustc's own lint for dead code cannot tell.""
 
 import collections
 import pathlib
+import re
 import sys
 
-from rust_source import tokens
+from rust_source import code
 
 top = pathlib.Path(sys.argv[1])
-KINDS = {"fn", "struct", "enum", "union", "trait", "const", "static", "type", "mod"}
-SKIPPED = {"unsafe", "async", "extern", "mut", '"'}
-named, items = collections.Counter(), []
+ITEM = re.compile(r"\bpub (?:(?:unsafe|async|extern|const(?= fn| unsafe)) )*"
+                  r"(?:fn|struct|enum|union|trait|const|static(?: mut)?|type|mod) (?!_\b)(\w+)")
+named, items = collections.Counter(), {}
 for path in sorted(top.rglob("*.rs")):
-    words = list(tokens(path.read_text()))
-    named.update(text for text, _ in words)
-    if top / "rust" not in path.parents:
-        continue
-    for at, (text, line) in enumerate(words):
-        rest = words[at + 1:at + 8]
-        while rest and rest[0][0] in SKIPPED or len(rest) > 1 and rest[0][0] == "const" and rest[1][0] in ("fn", "unsafe"):
-            rest = rest[1:]
-        if text == "pub" and len(rest) > 1 and rest[0][0] in KINDS and rest[1][0] != "_":
-            items.append((path, line, rest[1][0]))
-defined = collections.Counter(name for _, _, name in items)
-unused = [item for item in items if named[item[2]] <= defined[item[2]]]
-for path, line, name in unused:
-    print(f"{path}:{line}: pub item {name}: named nowhere else")
-sys.exit(bool(unused) or not items)
+    text = code(path)
+    named.update(re.findall(r"\w+", text))
+    if top / "rust" in path.parents:
+        items[path] = ITEM.findall(text)
+defined = collections.Counter(name for names in items.values() for name in names)
+unused = [f"{path}: pub item {name}: named nowhere else"
+          for path, names in items.items() for name in names if named[name] <= defined[name]]
+print("\n".join(unused))
+sys.exit(bool(unused) or not defined)
