@@ -15,18 +15,15 @@ quiet_cmd_ext_rustdoc = RUSTDOC $@
 	--extern-html-root-url kernel=https://rust.docs.kernel.org/ \
 	--output $(obj)/doc $<; touch $@
 
-$(obj)/doc-ib_peer_mem.stamp: private ext_crate = ib_peer_mem
-$(obj)/doc-ib_peer_mem.stamp: private ext_cfg = --cfg ext_rdma
-$(obj)/doc-ib_peer_mem.stamp: $(src)/src/main.rs $(addprefix $(obj)/, $(generated)) FORCE
-	+$(call if_changed,ext_rustdoc)
-$(obj)/doc-io_peer_mem.stamp: private ext_crate = io_peer_mem
-$(obj)/doc-io_peer_mem.stamp: private ext_cfg = --cfg ext_p2pdma --cfg ext_pci_driver
-$(obj)/doc-io_peer_mem.stamp: $(src)/samples/io_peer_mem/main.rs $(addprefix $(obj)/, $(generated)) FORCE
-	+$(call if_changed,ext_rustdoc)
-$(obj)/doc-peer_client_rust.stamp: private ext_crate = peer_client_rust
-$(obj)/doc-peer_client_rust.stamp: $(src)/samples/rust_client/main.rs $(addprefix $(obj)/, $(generated)) FORCE
-	+$(call if_changed,ext_rustdoc)
-
-docs := doc-ib_peer_mem.stamp doc-io_peer_mem.stamp doc-peer_client_rust.stamp
-always-y += $(docs)
-targets += $(docs)
+# doc CRATE DIRECTORY CFGS
+define doc
+$(obj)/doc-$(1).stamp: private ext_crate = $(1)
+$(obj)/doc-$(1).stamp: private ext_cfg = $(3)
+$(obj)/doc-$(1).stamp: $(src)/$(2)/main.rs $(addprefix $(obj)/, $(generated)) FORCE
+	+$$(call if_changed,ext_rustdoc)
+always-y += doc-$(1).stamp
+targets += doc-$(1).stamp
+endef
+$(eval $(call doc,ib_peer_mem,src,--cfg ext_rdma))
+$(eval $(call doc,io_peer_mem,samples/io_peer_mem,--cfg ext_p2pdma --cfg ext_pci_driver))
+$(eval $(call doc,peer_client_rust,samples/rust_client))
