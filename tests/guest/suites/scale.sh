@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # Eight adapters, 64 processes on each, 1,000 MRs in each process, in a guest whose instructions are
-# counted, for scripts/scale. An MR may cost 1.2 times what it costs with one adapter. The file scale of
+# counted, for make scale. An MR may cost 1.2 times what it costs with one adapter. The file scale of
 # the results has the rows of bench_scale. peer.processes= and peer.mrs= are other numbers.
 
 # Of the guest's clock.
