@@ -1,5 +1,0 @@
-// SPDX-License-Identifier: GPL-2.0
-/* Linked first into ib_peer_mem. */
-#include "mark.h"
-
-COUNTERS_MARK(ib_peer_mem_counters_start);
