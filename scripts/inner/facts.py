@@ -40,16 +40,15 @@ def kernels():
     newest_entry = re.split(r"(?m)^## ", text("CHANGELOG.md"))[1]
     # An entry about other things need not have the line.
     line = re.search(r"(?m)^- Kernels: .*", newest_entry)
-    for name, words in ("README.md", text("README.md")), ("CHANGELOG.md", line.group() if line else ""):
+    for name, words in ("README.md", text("README.md")), ("CHANGELOG.md", line and line.group()):
         # Releases may be exact: 7.3.4 is one of 7.3.
-        named = re.findall(rf"(?<![\w.-])((?:{majors})\.\d+)(?:\.\d+)?\b", words)
         if words:
+            named = re.findall(rf"(?<![\w.-])((?:{majors})\.\d+)(?:\.\d+)?\b", words)
             yield from different(name, "kernel release", "scripts/kernels", named, known)
     doctor = "userspace/src/bin/iopm/doctor/kernels.json"
     yield from different(doctor, "kernel release", "scripts/kernels", json.loads(text(doctor))["series"], known)
-    systems = re.findall(r"(?m)^\d\S* +([a-z]+)/(\S+)", text("scripts/kernels"))
-    for name in "README.md", "Documentation/install.rst":
-        for system, release in systems:
+    for system, release in re.findall(r"(?m)^\d\S* +([a-z]+)/(\S+)", text("scripts/kernels")):
+        for name in "README.md", "Documentation/install.rst":
             # "Fedora 43 and 44"
             if not re.search(rf"{system.capitalize()} [\d., and]*(?<!\d){re.escape(release)}\b", text(name)):
                 yield f"{name}: {system.capitalize()} {release} of scripts/kernels is missing"
@@ -66,14 +65,13 @@ def headers():
 def table(name):
     """The rows of the list-table in a document: lists of cells."""
     rows = []
-    for line in text(name).split("\n"):
-        found = re.match(r"   (\*| ) - (.*)", line)
-        if found:
-            if found[1] == "*":
-                rows.append([])
-            rows[-1].append(found[2])
-        elif rows and line.startswith("       "):
-            rows[-1][-1] += " " + line.strip()
+    for mark, cell, more in re.findall(r"(?m)^   (?:(\*| ) - (.*)|    (\S.*))$", text(name)):
+        if mark == "*":
+            rows.append([])
+        if mark:
+            rows[-1].append(cell)
+        elif rows:
+            rows[-1][-1] += " " + more
     return rows
 
 

@@ -7,8 +7,11 @@ maps functions to counters; in a module its pointers are relocations.
 """
 
 import hashlib
+import pathlib
 import struct
+import subprocess
 import sys
+import tempfile
 import zlib
 
 RECORD = 64  # size of an entry of __llvm_prf_data
@@ -16,24 +19,11 @@ COUNTERS_AT, COUNT_AT = 16, 48  # offsets of the pointer and of the number of co
 R_X86_64_PC64 = 24
 
 
-class Elf:
-    """The sections of a relocatable ELF64 file."""
-
-    def __init__(self, path):
-        with open(path, "rb") as file:
-            self.data = file.read()
-        (table,) = struct.unpack_from("<Q", self.data, 0x28)
-        size, number, names = struct.unpack_from("<HHH", self.data, 0x3A)
-        headers = [
-            struct.unpack_from("<IIQQQQIIQQ", self.data, table + i * size)
-            for i in range(number)
-        ]
-        strings = headers[names][4]
-        self.sections = {}
-        for h in headers:
-            start = strings + h[0]
-            name = self.data[start : self.data.index(b"\0", start)].decode()
-            self.sections[name] = self.data[h[4] : h[4] + h[5]]
+def section(module, name):
+    """The content of a section of the module."""
+    with tempfile.TemporaryDirectory() as out:
+        subprocess.run(["llvm-objcopy", f"--dump-section={name}={out}/section", module, f"{out}/copy"], check=True)
+        return pathlib.Path(out, "section").read_bytes()
 
 
 def uleb128(data, at):
@@ -65,14 +55,12 @@ def function_names(data):
 
 
 def main(module, counters):
-    elf = Elf(module)
-    with open(counters, "rb") as file:
-        values = file.read()
-    names = function_names(elf.sections["__llvm_prf_names"])
+    values = pathlib.Path(counters).read_bytes()
+    names = function_names(section(module, "__llvm_prf_names"))
     targets = {}
-    for offset, info, addend in struct.iter_unpack("<QQq", elf.sections[".rela__llvm_prf_data"]):
+    for offset, info, addend in struct.iter_unpack("<QQq", section(module, ".rela__llvm_prf_data")):
         targets[offset] = (info & 0xFFFFFFFF, addend)
-    records = elf.sections["__llvm_prf_data"]
+    records = section(module, "__llvm_prf_data")
     for at in range(0, len(records), RECORD):
         key, shape = struct.unpack_from("<QQ", records, at)
         (count,) = struct.unpack_from("<I", records, at + COUNT_AT)
