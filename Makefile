@@ -46,8 +46,8 @@ From nothing, in QEMU
   make check-kernels builds for and boots every supported kernel that Debian has
   make soak HOURS=N  the long loops: hot unplug, fuzzing, stress (1 hour)
   make scale         eight adapters with 64,000 MRs each, and what an MR costs then (40 minutes)
-  make coverage      the lines of the modules that the tests run
-  make bench         what registrations cost, in instructions, and the limits
+  make coverage, make bench
+                     the lines that the tests run; what registrations cost, in instructions
 
 While you work
   make build         the modules for Debian's kernel; KERNEL=debug: for the debug kernel
@@ -62,11 +62,7 @@ While you work
   make rust-analyzer rust-project.json, for editors
 
 Source
-  make fmt           rustfmt; FIX=1 writes
-  make clippy        clippy, warnings are errors
-  make doc           rustdoc of the modules
-  make htmldocs      Documentation/ as HTML
-  make static        all checks of the source itself
+  make static        all checks of the source itself; fmt (FIX=1 writes), clippy, doc, htmldocs: one of them
 
 Clean
   make clean         what was built of this checkout
