@@ -14,16 +14,11 @@ shares_begin() {
 
 # share TAG DIR rw|ro: adds what QEMU needs for it to args.
 share() {
-	local tag=$1 dir=$2 mode=$3
+	local tag=$1 dir=$2 mode=$3 program socket=$CACHE/share-$$-$1.sock cache=(--cache=always)
 	if [ "$share_by" = 9p ]; then
 		args+=(-virtfs "local,mount_tag=$tag,path=$dir,security_model=none,multidevs=remap$([ "$mode" = rw ] || echo ,readonly=on)")
 		return
 	fi
-	share_by_virtiofs "$@"
-}
-
-share_by_virtiofs() {
-	local tag=$1 dir=$2 mode=$3 program socket=$CACHE/share-$$-$1.sock cache=(--cache=always)
 	program=$("$TOP/scripts/make/package" virtiofsd)/usr/libexec/virtiofsd
 	case $mode in
 	# This machine reads and answers while the guest runs.
