@@ -68,8 +68,7 @@ suite_of() {
 	esac
 }
 
-# copy_checkout DIR: the files of this checkout that git knows, as they are now. Others stay: they may be
-# keys.
+# copy_checkout DIR: the files of this checkout that git knows, as they are now; others may be keys.
 copy_checkout() {
 	git -C "$TOP" ls-files -z --deduplicate | tar -C "$TOP" --null -T - --ignore-failed-read -cf - 2>/dev/null |
 		tar -C "$1" -xf -
@@ -133,9 +132,8 @@ lock() {
 	flock "$LOCK_FD"
 }
 
-# publish NEW NAME KEY: moves the finished NEW (on the cache's file system) to
-# $CACHE/NAME. The key is removed first and written last: after an interruption
-# made() is false.
+# publish NEW NAME KEY: moves the finished NEW (on the cache's file system) to $CACHE/NAME. The key is
+# removed first and written last: after an interruption made() is false.
 publish() {
 	rm -f "$CACHE/$2.key"
 	rm -rf --one-file-system "${CACHE:?}/$2"
@@ -178,10 +176,9 @@ once() {
 }
 is_once() { [ -n "$PEER_MEM_RUN" ] && cat "$PEER_MEM_RUN/once/$1" 2>/dev/null; }
 
-# new_run KIND: creates a directory for the results of one run, $CACHE/results/KIND-TIME-PID,
-# links results/last-KIND to it (results/last for "check") and prints it. Of older runs of
-# this kind the last KEEP_RUNS stay, and those that still go on. The caller then calls
-# hold_run.
+# new_run KIND: creates a directory for the results of one run, $CACHE/results/KIND-TIME-PID, links
+# results/last-KIND to it (results/last for "check") and prints it. Of older runs of this kind the last
+# KEEP_RUNS stay, and those that still go on. The caller then calls hold_run.
 new_run() {
 	local kind=$1 results=$CACHE/results run link old
 	run=$results/$kind-$(date +%Y%m%d-%H%M%S)-$$
@@ -242,9 +239,8 @@ quietly() {
 	fi
 }
 
-# in_root DIR COMMAND...: runs COMMAND in the tree DIR, with the checkout and the
-# cache at the same paths as outside. The mounts are in a private mount namespace,
-# so they end with the command.
+# in_root DIR COMMAND...: runs COMMAND in the tree DIR, with the checkout and the cache at the same paths
+# as outside, in a private mount namespace.
 in_root() { (enter_root "$@"); }
 
 # enter_root DIR COMMAND...: the same, by exec: COMMAND replaces this shell.
@@ -288,9 +284,9 @@ new_module_key() {
 		-keyout "$2/key" -out "$2/certificate"
 }
 
-# over TREE CHANGES COMMAND...: runs COMMAND in the tree TREE, as in_root does; what it changes
-# there is kept in the directory CHANGES, on the cache's file system, and TREE stays as it is. With
-# "mounted" before COMMAND it runs outside, with the whole as CHANGES/root.
+# over TREE CHANGES COMMAND...: runs COMMAND in the tree TREE, as in_root does; what it changes there is kept in the
+# directory CHANGES, on the cache's file system. With "mounted" before COMMAND it runs outside, with the whole as
+# CHANGES/root.
 over() {
 	local tree=$1 changes=$2
 	shift 2
