@@ -119,7 +119,7 @@ clean:
 	scripts/clean
 	rm -f $(addprefix *., ko mod mod.c mod.o o order symvers) .*.cmd .*.o.d .module-common.o .bindgen-c-flags.mk .features
 	find src rust samples tests \( -name '*.o' -o -name '*.o.d' -o -name '.*.cmd' -o -name '.*.o.d' \
-		-o -name '*.rmeta' -o -name '*_generated.rs' -o -name rdma_inline.c \) -delete
+		-o -name '*.rmeta' -o -name '*_generated.rs' -o -name '*_inline.c' \) -delete
 
 distclean:
 	scripts/clean all

@@ -62,7 +62,7 @@ install-dkms-source:
 	rm -rf $(dkms_dir)
 	install -d $(dkms_dir)
 	find $(dkms_source) -type f ! -name '*.o' ! -name '.*' ! -name '*_generated.rs' ! -name '*.rmeta' \
-		! -name rdma_inline.c -exec cp --parents -t $(dkms_dir) {} +
+		! -name '*_inline.c' -exec cp --parents -t $(dkms_dir) {} +
 	$(MAKE) install-dkms-conf DESTDIR=$(DESTDIR)
 install-dkms-conf:
 	sed -e 's/#MODULE_VERSION#/$(PEER_MEM_VERSION)/' -e 's/#OLDEST_KERNEL#/$(firstword $(kernels))/' \

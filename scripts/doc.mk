@@ -25,5 +25,5 @@ always-y += doc-$(1).stamp
 targets += doc-$(1).stamp
 endef
 $(eval $(call doc,ib_peer_mem,src,--cfg ext_rdma))
-$(eval $(call doc,io_peer_mem,samples/io_peer_mem,--cfg ext_p2pdma --cfg ext_pci_driver))
+$(eval $(call doc,io_peer_mem,samples/io_peer_mem,--cfg ext_p2pdma))
 $(eval $(call doc,peer_client_rust,samples/rust_client))

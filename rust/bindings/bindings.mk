@@ -29,23 +29,27 @@ quiet_cmd_ext_bindgen = BINDGEN $@
 
 generated := $(addprefix rust/bindings/, $(addsuffix _generated.rs, rdma helpers peer uapi))
 targets += $(generated) tests/kunit/helpers_generated.rs
-clean-files += rust/bindings/rdma_inline.c .bindgen-c-flags.mk
+clean-files += $(addprefix rust/bindings/, rdma_inline.c helpers_inline.c) .bindgen-c-flags.mk
 
-# All of rdma/*.h, and interpose.h. The static inlines become C wrappers in rdma_inline.c.
+# The static inlines become C wrappers in *_inline.c.
+ext_bindgen_wrap = --experimental --wrap-static-fns --wrap-static-fns-path $(obj)/rust/bindings/$(1)_inline.c
+$(addprefix $(obj)/rust/bindings/, rdma_inline.c helpers_inline.c): %_inline.c: %_generated.rs ;
+ext_inline_flags := -I$(ext_src) -I$(ext_src)/rust/bindings -Wno-missing-prototypes -Wno-missing-declarations
+
+# All of rdma/*.h, and interpose.h.
 $(obj)/rust/bindings/rdma_generated.rs: private bindgen_target_flags = \
 	--allowlist-file '.*/include/(uapi/rdma/ib_user_ioctl_verbs|rdma/[a-z_]*)\.h|(.*/)?rust/(bindings/\.\./)?(c/interpose|helpers/compat_rdma)\.h' \
 	--allowlist-type 'ifla_vf_(guid|stats|info)|rdma_cgroup|rdmacg_device|irq_poll|irq_poll_fn|dim|dim_.*|tph_mem_type|possible_net_t|netdevice_tracker|iphdr.*|rdma_driver_id|rdma_nl_(notify_event_type|counter_mode|counter_mask|dev_type|name_assign_type)|ib_uverbs_query_port_resp' \
 	--blocklist-type 'ib_user_mad_reg_req.*' \
-	--experimental --wrap-static-fns \
-	--wrap-static-fns-path $(obj)/rust/bindings/rdma_inline.c
-$(obj)/rust/bindings/rdma_inline.c: $(obj)/rust/bindings/rdma_generated.rs ;
+	$(call ext_bindgen_wrap,rdma)
 # The hook knows the calls of this module by their return address: no wrapper may jump to a hooked function.
-CFLAGS_rust/bindings/rdma_inline.o := -I$(ext_src) -I$(ext_src)/rust/bindings -Wno-missing-prototypes -Wno-missing-declarations \
-	-fno-optimize-sibling-calls
+CFLAGS_rust/bindings/rdma_inline.o := $(ext_inline_flags) -fno-optimize-sibling-calls
+CFLAGS_rust/bindings/helpers_inline.o := $(ext_inline_flags)
 
 $(obj)/rust/bindings/helpers_generated.rs: private bindgen_target_flags = \
 	--allowlist-file '(.*/)?rust/(bindings/\.\./)?(helpers/helpers|c/logic)\.h' \
-	--allowlist-function 'anon_inode_create_getfile'
+	--allowlist-function 'anon_inode_create_getfile|device_(try|un)lock|dma_get_max_seg_size|dma_mapping_error|is_pci_p2pdma_page|memalloc_noreclaim_(save|restore)|mmu_interval_(set_seq|read_retry)|pci_domain_nr|security_locked_down|sg_(page|is_last|phys)' \
+	$(call ext_bindgen_wrap,helpers)
 
 $(obj)/rust/bindings/peer_generated.rs: private bindgen_target_flags = \
 	--allowlist-file '(.*/)?ib_peer_mem\.h' --allowlist-var '(IB_)?PEER_MEM.*' \

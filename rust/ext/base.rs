@@ -10,13 +10,11 @@ pub mod compat;
 pub mod device;
 pub mod lockdown;
 pub mod log;
-#[cfg(ext_p2pdma)]
 pub mod mm;
 pub mod module;
 pub mod params;
 pub mod pci;
 pub mod pci_watch;
-#[cfg(ext_p2pdma)]
 pub mod pfnmap;
 pub mod pinned;
 pub mod ram;
@@ -24,6 +22,5 @@ pub mod sg;
 pub mod small_vec;
 pub mod snapshot;
 pub mod sysfs;
-#[cfg(ext_p2pdma)]
 pub mod unmap_watch;
 pub mod vma;

@@ -7,16 +7,6 @@
 #include "compat.h"
 #include "helpers.h"
 
-bool ext_device_trylock(struct device *dev)
-{
-	return device_trylock(dev);
-}
-
-void ext_device_unlock(struct device *dev)
-{
-	device_unlock(dev);
-}
-
 bool ext_device_has_override(struct device *dev)
 {
 	return device_has_driver_override(dev);

@@ -4,16 +4,6 @@
 
 #include "helpers.h"
 
-unsigned long ext_pci_resource_flags(struct pci_dev *pdev, int bar)
-{
-	return pci_resource_flags(pdev, bar);
-}
-
-int ext_pci_domain(struct pci_dev *pdev)
-{
-	return pci_domain_nr(pdev->bus);
-}
-
 s64 ext_pci_bus_offset(struct pci_dev *pdev, int bar)
 {
 	return pci_bus_address(pdev, bar) - pci_resource_start(pdev, bar);

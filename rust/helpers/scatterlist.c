@@ -5,21 +5,6 @@
 
 #include "helpers.h"
 
-bool ext_sg_has_page(struct scatterlist *sg)
-{
-	return sg_page(sg) != NULL;
-}
-
-bool ext_sg_is_last(struct scatterlist *sg)
-{
-	return sg_is_last(sg);
-}
-
-phys_addr_t ext_sg_phys(struct scatterlist *sg)
-{
-	return sg_phys(sg);
-}
-
 void ext_sg_set_phys(struct scatterlist *sg, phys_addr_t phys, unsigned int len)
 {
 	sg_set_page(sg, pfn_to_page(PHYS_PFN(phys)), len, offset_in_page(phys));

@@ -2,36 +2,24 @@
 
 //! Functions that [`kernel::pci`] lacks: BAR flags, claiming a BAR, disabling a device, dynamic
 //! ids, recovery from errors, options of one function, lookup of a function.
-//!
-//! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h).
 
 mod bar_range;
-#[cfg(ext_p2pdma)]
-mod bind;
-#[cfg(ext_pci_driver)]
-mod bind_with;
-#[cfg(ext_p2pdma)]
-mod msix;
-#[cfg(ext_pci_driver)]
 mod recovery;
-#[cfg(ext_pci_driver)]
 mod registration;
 
-pub use self::bar_range::BarRange;
-#[cfg(ext_p2pdma)]
-pub use self::bind::Override;
-#[cfg(ext_pci_driver)]
 pub use self::{
-    bind_with::{
-        Attach,
-        BindWith, //
-    },
+    bar_range::BarRange,
     recovery::{
         answers,
         save_state,
         Recovery, //
     },
-    registration::Registration, //
+    registration::{
+        Attach,
+        BindWith,
+        Override,
+        Registration, //
+    },
 };
 
 use crate::shared::{
@@ -78,20 +66,35 @@ impl Bar {
     /// Returns the properties of BAR `index` of `dev`, or `EINVAL` if `index` is not less than
     /// [`BARS`].
     pub fn new(dev: &pci::Device<Bound>, index: u32) -> Result<Self> {
+        Self::of(dev, index).ok_or(EINVAL)
+    }
+
+    /// As `pci_resource_flags()`, `pci_resource_start()` and `pci_resource_len()` in C.
+    fn of<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>, index: u32) -> Option<Self> {
         if index >= BARS {
-            return Err(EINVAL);
+            return None;
         }
-        // SAFETY: `dev` is valid while it is borrowed, and `index` is the number of a standard BAR.
-        // CAST: `index` is less than `BARS`.
-        let flags = unsafe { helpers::ext_pci_resource_flags(as_raw(dev), index as i32) };
+        // SAFETY: `dev` is valid while it is borrowed, and a function has more resources than standard BARs.
+        // The kernel may assign addresses meanwhile, so no reference is made.
+        let (flags, start, end) = unsafe {
+            let bar = &raw const (*as_raw(dev)).resource[index as usize];
+            ((*bar).flags, (*bar).start, (*bar).end)
+        };
+        // The last byte of a BAR that does not exist is 0.
+        //
         // CAST: `IORESOURCE_*` are bits of a 64-bit word.
-        let placed = flags & bindings::IORESOURCE_UNSET as usize == 0;
-        Ok(Self {
+        let placed = flags & bindings::IORESOURCE_UNSET as usize == 0 && end != 0 && start <= end;
+        Some(Self {
             index,
-            start: dev.resource_start(index)?,
-            len: if placed { dev.resource_len(index)? } else { 0 },
+            start,
+            len: if placed { end - start + 1 } else { 0 },
             flags,
         })
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
+        self.flags & flag as usize != 0
     }
 
     /// Returns the number of the BAR, less than [`BARS`].
@@ -112,21 +115,18 @@ impl Bar {
 
     /// Returns whether the BAR is memory space.
     pub fn is_mem(&self) -> bool {
-        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
-        self.flags & bindings::IORESOURCE_MEM as usize != 0
+        self.has(bindings::IORESOURCE_MEM)
     }
 
     /// Returns whether the BAR is I/O space.
     pub fn is_io(&self) -> bool {
-        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
-        self.flags & bindings::IORESOURCE_IO as usize != 0
+        self.has(bindings::IORESOURCE_IO)
     }
 
     /// Returns whether the BAR is prefetchable. Reads should have no side effects, but many devices
     /// have registers in prefetchable BARs.
     pub fn is_prefetchable(&self) -> bool {
-        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
-        self.flags & bindings::IORESOURCE_PREFETCH as usize != 0
+        self.has(bindings::IORESOURCE_PREFETCH)
     }
 }
 
@@ -157,7 +157,7 @@ pub fn address(dev: &pci::Device) -> (u32, u8, u8) {
     // SAFETY: `dev` is valid while it is borrowed.
     let (domain, id) = unsafe {
         (
-            helpers::ext_pci_domain(as_raw(dev)),
+            helpers::pci_domain_nr((*as_raw(dev)).bus),
             bindings::pci_dev_id(as_raw(dev)),
         )
     };

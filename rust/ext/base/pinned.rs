@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Pinning user memory: whether a driver can pin memory ([`can_pin`], [`MemoryKind`]), and pinned
-//! peer-to-peer memory (`Pages`).
-//!
-//! C header: [`include/linux/mm.h`](srctree/include/linux/mm.h).
+//! peer-to-peer memory ([`Pages`]), for clients with memory of another driver.
 
-#[cfg(ext_p2pdma)]
-mod pin;
-
-#[cfg(ext_p2pdma)]
-pub use self::pin::Pages;
-
-use super::compat;
+use super::{
+    compat,
+    mm,
+    sg::{
+        self,
+        Segment,
+        Segments, //
+    },
+    small_vec::SmallVec, //
+};
 use crate::shared::bindings::helpers;
+use core::{
+    mem::MaybeUninit,
+    ops::Range, //
+};
 use kernel::{
     bindings,
     page::PAGE_SIZE,
@@ -104,6 +109,141 @@ impl MemoryKind {
             helpers::ext_memory_EXT_MEMORY_ORDINARY => Self::Ordinary,
             helpers::ext_memory_EXT_MEMORY_DEVICE => Self::Device,
             _ => Self::Unknown,
+        }
+    }
+}
+
+/// Pinned peer-to-peer memory. Drop unpins the pages.
+///
+/// # Invariants
+///
+/// `segments` are physical addresses of whole pages of peer-to-peer memory, in the order of the
+/// addresses in the process. This object owns one pin of each page.
+pub struct Pages {
+    segments: SmallVec<Segment>,
+}
+
+impl Pages {
+    /// Maximum number of pages that one call pins.
+    const BATCH: usize = 512;
+
+    /// Pins `n` pages of the calling process from the page-aligned address `addr` on.
+    ///
+    /// If `write` is true the pages are pinned for writing; on read-only mappings the call fails.
+    ///
+    /// The call does not wait for the process: a page that is not mapped yet is not faulted in.
+    ///
+    /// The kernel does not allow long-term pins on peer-to-peer memory, so the pin is not a
+    /// long-term pin. The owner must be able to unpin when the provider of the memory goes away.
+    ///
+    /// Returns `EFAULT` if a page is not mapped, not writable, or not peer-to-peer memory, and
+    /// `EINTR` if the process is being killed. Context: process context; may sleep.
+    pub fn pin(_mm: &mm::Locked<'_>, addr: usize, n: usize, write: bool) -> Result<Self> {
+        let mut flags = bindings::FOLL_PCI_P2PDMA | bindings::FOLL_NOFAULT;
+        if write {
+            flags |= bindings::FOLL_WRITE;
+        }
+        // INVARIANT: There are no pages yet.
+        let mut this = Self {
+            segments: SmallVec::new(),
+        };
+        let mut batch = KVec::with_capacity(n.min(Self::BATCH), GFP_KERNEL_ACCOUNT)?;
+        let mut done = 0;
+        while done < n {
+            let start = done
+                .checked_mul(PAGE_SIZE)
+                .and_then(|at| addr.checked_add(at));
+            batch.clear();
+            let spare: &mut [MaybeUninit<*mut bindings::page>] = batch.spare_capacity_mut();
+            let want = (n - done).min(Self::BATCH).min(spare.len());
+            // SAFETY: `spare` has space for `want` pointers. `_mm` shows that the `mmap_lock` of
+            // this process is held, and the function does not release the lock.
+            let got = unsafe {
+                bindings::pin_user_pages(
+                    start.ok_or(EFAULT)?,
+                    // CAST: At most `BATCH`.
+                    want as c_ulong,
+                    flags,
+                    spare.as_mut_ptr().cast(),
+                )
+            };
+            let got = match usize::try_from(got) {
+                Ok(0) => return Err(EFAULT),
+                Ok(got) => got,
+                // CAST: An errno.
+                Err(_) => return Err(Error::from_errno(got as c_int)),
+            };
+            // SAFETY: The call has written `got` pointers, and `got` is at most `want`.
+            unsafe { batch.inc_len(got) };
+            // SAFETY: The call has pinned these pages, once each.
+            unsafe { this.add(&batch) }?;
+            done += got;
+        }
+        Ok(this)
+    }
+
+    /// Takes over one pin of each of `pages`. On an error the pages that this object does not keep
+    /// are unpinned.
+    ///
+    /// # Safety
+    ///
+    /// The caller must own the pins.
+    unsafe fn add(&mut self, pages: &[*mut bindings::page]) -> Result {
+        for (i, &page) in pages.iter().enumerate() {
+            // SAFETY: By the safety requirements the page is pinned, and so valid.
+            let phys = unsafe { helpers::ext_page_to_phys(page) };
+            // SAFETY: By the safety requirements the page is pinned, and so valid.
+            let kept = if unsafe { helpers::is_pci_p2pdma_page(page) } {
+                // INVARIANT: By the safety requirements the object owns the pin now.
+                // CAST: `PAGE_SIZE` is less than 2^32.
+                let (addr, len) = (phys, PAGE_SIZE as u64);
+                sg::push(&mut self.segments, Segment { addr, len })
+            } else {
+                Err(EFAULT)
+            };
+            if kept.is_err() {
+                for &page in pages.iter().skip(i) {
+                    // SAFETY: By the safety requirements the page is pinned.
+                    unsafe { bindings::unpin_user_page(page) };
+                }
+                return kept;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the physical addresses of the page map that has the first page.
+    pub fn map_of_first(&self) -> Option<Range<u64>> {
+        let first = self.segments.first()?.addr;
+        let (mut start, mut end) = (0, 0);
+        // SAFETY: By the type invariants the page exists, and the pin keeps the page map.
+        unsafe { helpers::ext_p2p_map_range(first, &mut start, &mut end) };
+        Some(start..end)
+    }
+
+    /// Returns whether all pages have physical addresses in `phys`.
+    pub fn all_within(&self, phys: &Range<u64>) -> bool {
+        self.segments.iter().all(|s| s.is_within(phys))
+    }
+}
+
+// SAFETY: By the type invariants the object pins the pages of the segments.
+unsafe impl Segments for Pages {
+    fn segments(&self) -> impl Iterator<Item = Segment> + Clone + '_ {
+        self.segments.iter().copied()
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        for s in self.segments.iter() {
+            // SAFETY: By the type invariants the pages exist.
+            let first = unsafe { helpers::ext_phys_to_page(s.addr) };
+            // CAST: `PAGE_SIZE` is less than 2^32, and `usize` has 64 bits on architectures with
+            // P2PDMA.
+            let n = (s.len / PAGE_SIZE as u64) as usize;
+            // SAFETY: By the type invariants this object owns one pin of each page.
+            unsafe { bindings::unpin_user_page_range_dirty_lock(first, n, false) };
         }
     }
 }

@@ -32,39 +32,35 @@
 //! Adjacent segments of pages are usually joined ([`push`]). No entry may be longer than the device
 //! takes, so each table is built from the result of [`split`]. DMA addresses are valid for one
 //! device. The owner of the memory unmaps and frees the table before the memory.
-//!
-//! C headers: [`include/linux/scatterlist.h`](srctree/include/linux/scatterlist.h),
-//! [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h).
 
 mod entries;
+mod foreign;
 mod table;
 
-pub use self::table::{
-    Borrowed,
-    FixedTable,
-    Owned,
-    PageTable,
-    Segments,
-    Table, //
+pub use self::{
+    foreign::{
+        ForeignPart,
+        ForeignTable, //
+    },
+    table::{
+        Borrowed,
+        FixedTable,
+        Owned,
+        PageTable,
+        Segments,
+        Table, //
+    },
 };
 
-use self::entries::{
-    segment,
-    walk,
-    IN_ONE_PAGE, //
-};
 use super::small_vec::SmallVec;
-use crate::shared::bindings::helpers;
 use core::{
     iter::Peekable,
     mem,
     ops::Range, //
 };
 use kernel::{
-    bindings,
     page::PAGE_SIZE,
-    prelude::*,
-    types::Opaque, //
+    prelude::*, //
 };
 
 /// A range of physical addresses or of DMA addresses.
@@ -85,134 +81,6 @@ impl Segment {
     /// Returns whether the segment lies in `range`.
     pub fn is_within(&self, range: &Range<u64>) -> bool {
         (range.start..=range.end).contains(&self.addr) && self.len <= range.end - self.addr
-    }
-}
-
-/// A `struct sg_table` that starts empty and that other code fills, changes and frees.
-///
-/// This object owns only the structure. The other code owns the list behind the structure, and this
-/// object never writes the list.
-///
-/// # Invariants
-///
-/// Outside of calls of the other code, the table is either all zero, or `sgl` heads a list of at
-/// least `orig_nents` entries, or of at least `nents` entries if `orig_nents` is 0.
-pub struct ForeignTable {
-    raw: Opaque<bindings::sg_table>,
-}
-
-// SAFETY: The table is not bound to a task.
-unsafe impl Send for ForeignTable {}
-// SAFETY: `&self` methods only read the table.
-unsafe impl Sync for ForeignTable {}
-
-impl ForeignTable {
-    /// Creates an empty table.
-    pub fn new() -> Self {
-        // INVARIANT: The table is all zero.
-        Self {
-            raw: Opaque::zeroed(),
-        }
-    }
-
-    /// Returns the table, for other code to fill, change or free. The pointer is valid until this
-    /// object is moved or dropped.
-    ///
-    /// A caller that passes the pointer to code that writes the table must not call another method
-    /// while that code runs. The type invariants must hold again before the next call of a method.
-    pub fn as_raw(&self) -> *mut bindings::sg_table {
-        self.raw.get()
-    }
-
-    /// Returns the number of entries of the list: `orig_nents`, or `nents` if other code set only
-    /// `nents`.
-    pub fn entries(&self) -> usize {
-        // SAFETY: By the type invariants no other code runs that writes the table.
-        let table = unsafe { &*self.as_raw() };
-        let n = match (table.sgl.is_null(), table.orig_nents) {
-            (true, _) => 0,
-            (false, 0) => table.nents,
-            (false, n) => n,
-        };
-        // CAST: `usize` has at least 32 bits.
-        n as usize
-    }
-
-    /// Returns `nents`, the number of entries that other code says are mapped, as C callers count them.
-    pub fn mapped_entries(&self) -> i32 {
-        // SAFETY: By the type invariants no other code runs that writes the table.
-        let nents = unsafe { (*self.as_raw()).nents };
-        nents.try_into().unwrap_or(0)
-    }
-
-    /// Iterates over the physical addresses of the entries, with `None` for an entry without a struct
-    /// page.
-    fn pages(&self) -> impl Iterator<Item = Option<Segment>> + Clone + '_ {
-        self.iter(self.entries()).map(|sg| {
-            // SAFETY: `sg` is an entry of the list, which is valid. `segment` is called only if the
-            // entry has a page.
-            unsafe { helpers::ext_sg_has_page(sg).then(|| segment(sg, false)) }
-        })
-    }
-
-    /// Returns whether there are entries, and each has a struct page.
-    pub fn has_pages(&self) -> bool {
-        self.entries() > 0 && self.pages().all(|s| s.is_some())
-    }
-
-    /// Returns whether a CPU may copy the memory with accesses of any alignment, by the kernel's mapping
-    /// of the pages. False for the pages of PCI BARs, except on x86, and for an entry without a
-    /// struct page.
-    pub fn is_copyable(&self) -> bool {
-        let is_copyable = |sg| {
-            // SAFETY: `sg` is an entry of the list, which is valid. `ext_sg_is_copyable` is called
-            // only if the entry has a page.
-            unsafe { helpers::ext_sg_has_page(sg) && helpers::ext_sg_is_copyable(sg) }
-        };
-        cfg!(CONFIG_X86) || self.iter(self.entries()).all(is_copyable)
-    }
-
-    /// Returns the [`part`] of the DMA addresses of the first `n` entries.
-    ///
-    /// # Safety
-    ///
-    /// The list must neither be changed nor freed until each import and each export of a dma-buf that
-    /// gets the part has ended, or has been revoked.
-    pub unsafe fn part(&self, n: usize, skip: u64, len: u64, max: u32) -> Result<ForeignPart> {
-        let mut this = ForeignPart {
-            // SAFETY: By the type invariants no other code runs that writes the table.
-            first: unsafe { (*self.as_raw()).sgl },
-            entries: n.min(self.entries()),
-            skip,
-            len,
-            max,
-            segments: 0,
-            is_as_is: false,
-        };
-        // SAFETY: By the type invariants the list has the entries.
-        let as_is = unsafe { this.as_is(self.entries()) };
-        this.is_as_is = as_is.is_some();
-        this.segments = match as_is {
-            Some(n) => n,
-            // SAFETY: By the type invariants the list has the entries.
-            None => whole(unsafe { this.pieces() }?, len)?,
-        };
-        Ok(this)
-    }
-
-    /// Iterates over the first `n` entries. The table must have at least `n` entries.
-    fn iter(&self, n: usize) -> impl Iterator<Item = *mut bindings::scatterlist> + Clone + '_ {
-        // SAFETY: By the type invariants no other code runs that writes the table.
-        let first = unsafe { (*self.as_raw()).sgl };
-        // SAFETY: By the type invariants the list has `n` entries, and does not change while `self`
-        // is borrowed.
-        unsafe { walk(first, n) }
-    }
-}
-
-impl Default for ForeignTable {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -239,10 +107,7 @@ pub struct Part<I: Iterator<Item = Segment>> {
     open: Segment,
 }
 
-impl<I> Part<I>
-where
-    I: Iterator<Item = Segment>,
-{
+impl<I: Iterator<Item = Segment>> Part<I> {
     /// Returns the bytes of the next segment that belong to the part, or `None` for a bad segment.
     fn trimmed(&mut self) -> Option<Segment> {
         // CAST: `PAGE_SIZE` is less than 2^32.
@@ -272,10 +137,7 @@ where
     }
 }
 
-impl<I> Iterator for Part<I>
-where
-    I: Iterator<Item = Segment>,
-{
+impl<I: Iterator<Item = Segment>> Iterator for Part<I> {
     type Item = Segment;
 
     fn next(&mut self) -> Option<Segment> {
@@ -339,115 +201,6 @@ fn whole(segments: impl Iterator<Item = Segment>, len: u64) -> Result<usize> {
     Ok(n)
 }
 
-/// Returns the number of `segments` that are the [`part`] `[0, len)` as they are: none is to be rounded,
-/// cut, joined or split. Returns `None` if there are not so many.
-fn as_is(segments: impl Iterator<Item = Segment>, len: u64, max: u32) -> Option<usize> {
-    let (mut n, mut end, mut left) = (0, 0, len);
-    for s in segments {
-        let is_whole = s.len > 0 && (s.addr | s.len) % (PAGE_SIZE as u64) == 0;
-        if !is_whole || s.addr == end || s.len > u64::from(max) || s.len > left {
-            return None;
-        }
-        end = s.addr.checked_add(s.len)?;
-        left -= s.len;
-        n += 1;
-        if left == 0 {
-            return Some(n);
-        }
-    }
-    None
-}
-
-/// The [`part`] of the DMA addresses in a list of other code, from [`ForeignTable::part`].
-#[derive(Clone, Copy)]
-pub struct ForeignPart {
-    first: *mut bindings::scatterlist,
-    entries: usize,
-    skip: u64,
-    len: u64,
-    max: u32,
-    segments: usize,
-    /// The first entries of the list are the segments, see [`Self::as_is`].
-    is_as_is: bool,
-}
-
-// SAFETY: The list is not bound to a task.
-unsafe impl Send for ForeignPart {}
-// SAFETY: Methods only read the list.
-unsafe impl Sync for ForeignPart {}
-
-impl ForeignPart {
-    /// Returns the segments.
-    ///
-    /// # Safety
-    ///
-    /// The list must be valid, and must not change during `'a`.
-    unsafe fn pieces<'a>(&self) -> Result<Split<Part<impl Iterator<Item = Segment> + Clone + 'a>>> {
-        // SAFETY: By the safety requirements the list has the entries.
-        let entries = unsafe { walk(self.first, self.entries) };
-        // SAFETY: `sg` is an entry of the list, which is valid.
-        let dma = entries.map(|sg| unsafe { segment(sg, true) });
-        pieces(dma, self.skip, self.len, self.max)
-    }
-
-    /// Returns the number of entries of the part, if the first entries of the list are the part as they are
-    /// ([`as_is`]), and the kernel's loops over them, which look for an entry behind the last one, find one
-    /// of the `listed` entries of the whole list, or the end mark.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::pieces`].
-    unsafe fn as_is(&self, listed: usize) -> Option<usize> {
-        if self.skip > 0 {
-            return None;
-        }
-        let mut last = self.first;
-        // SAFETY: By the safety requirements the list has the entries.
-        let entries = unsafe { walk(self.first, self.entries) }.inspect(|sg| last = *sg);
-        // SAFETY: `sg` is an entry of the list, which is valid.
-        let segments = entries.map(|sg| unsafe { segment(sg, true) });
-        let n = as_is(segments, self.len, self.max)?;
-        // SAFETY: `last` is an entry of the list: there is one, as the part has `n`.
-        (n < listed || unsafe { helpers::ext_sg_is_last(last) }).then_some(n)
-    }
-
-    /// Creates a table of the part. The list does not change, so there may be any number of tables.
-    /// Context: may sleep.
-    ///
-    /// # Safety
-    ///
-    /// The list must be valid, and must not have changed since [`ForeignTable::part`].
-    pub unsafe fn table<'a>(&self) -> Result<Table<Borrowed<'a>>> {
-        if self.is_as_is {
-            // SAFETY: By the safety requirements the list has the segments.
-            let entries = unsafe { walk(self.first, self.segments) };
-            // SAFETY: `sg` is an entry of the list, which is valid.
-            let entries = entries.map(|sg| unsafe { segment(sg, true) });
-            return Table::of_dma(self.segments, entries);
-        }
-        // SAFETY: By the safety requirements the list is valid.
-        Table::of_dma(self.segments, unsafe { self.pieces() }?)
-    }
-
-    /// Returns the list itself as a table if a copy would be the same and longer than a page. Else
-    /// creates a table as [`Self::table`]. Context: may sleep.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::table`]; and until the table is dropped the list must not be freed, and who uses
-    /// the table may store in an entry only what the entry has. `ib_umem_dmabuf_map_pages()` stores the
-    /// ends of an MR in the entries, so the MR must have the whole part.
-    pub unsafe fn borrow<'a>(&self) -> Result<Table<Borrowed<'a>>> {
-        // CAST: `usize` has at least 32 bits.
-        if self.is_as_is && self.segments > IN_ONE_PAGE as usize {
-            // SAFETY: By the safety requirements the list has the segments, with DMA addresses.
-            return unsafe { Table::borrowed(self.first, self.segments) };
-        }
-        // SAFETY: By the safety requirements of this function.
-        unsafe { self.table() }
-    }
-}
-
 /// Segments of a limited length, from [`split`].
 #[derive(Clone)]
 pub struct Split<I> {
@@ -459,10 +212,7 @@ pub struct Split<I> {
     max: u64,
 }
 
-impl<I> Iterator for Split<I>
-where
-    I: Iterator<Item = Segment>,
-{
+impl<I: Iterator<Item = Segment>> Iterator for Split<I> {
     type Item = Segment;
 
     fn next(&mut self) -> Option<Segment> {
@@ -473,13 +223,6 @@ where
         self.first.addr += len;
         self.first.len -= len;
         Some(Segment { addr, len })
-    }
-
-    /// Computes the number: a table of single pages counts many segments.
-    fn count(self) -> usize {
-        let n = |s: Segment| s.len.div_ceil(self.max);
-        // CAST: The memory has at most as many pages as a `usize` can count.
-        self.segments.fold(n(self.first), |sum, s| sum + n(s)) as usize
     }
 }
 
@@ -492,10 +235,9 @@ pub fn split<I: Iterator<Item = Segment> + Clone>(segments: I, max: u32) -> Resu
     if max == 0 {
         return Err(EINVAL);
     }
-    let first = Segment { addr: 0, len: 0 };
     Ok(Split {
         segments,
-        first,
+        first: Segment { addr: 0, len: 0 },
         max,
     })
 }
@@ -515,10 +257,6 @@ mod tests {
             addr: scaled(addr),
             len: scaled(len),
         })
-    }
-
-    fn split_at<I: Iterator<Item = Segment> + Clone>(segments: I, max: u32) -> Result<Split<I>> {
-        split(segments, max.saturating_mul(SCALE))
     }
 
     /// Returns whether `part` returns `want`, or fails if `want` is empty.
@@ -596,7 +334,6 @@ mod tests {
     #[test]
     fn split_does_not_join() -> Result {
         let list = [(0x1000, 0x5000), (0x6000, 0x1000), (0x8000, 0x1000)];
-        assert!(split_at(segments(&list), u32::MAX)?.eq(segments(&list)));
         let want = [
             (0x1000, 0x2000),
             (0x3000, 0x2000),
@@ -604,18 +341,13 @@ mod tests {
             (0x6000, 0x1000),
             (0x8000, 0x1000),
         ];
-        assert!(split_at(segments(&list), 0x2000)?.eq(segments(&want)));
-        assert!(split_at(segments(&list), 0x2fff)?.eq(segments(&want)));
-        let mut rest = split_at(segments(&list), 0x2000)?;
-        for n in (1..=want.len()).rev() {
-            assert_eq!(rest.clone().count(), n);
-            assert!(rest.next().is_some());
+        assert!(split(segments(&list), u32::MAX)?.eq(segments(&list)));
+        for max in [0x2000, 0x2fff] {
+            assert!(split(segments(&list), max * SCALE)?.eq(segments(&want)));
         }
-        assert_eq!(rest.count(), 0);
-        assert!(split_at(segments(&list), 0xfff).is_err());
-        assert!(
-            split_at(segments(&[(0, 1 << 33)]), u32::MAX)?.all(|s| u32::try_from(s.len).is_ok())
-        );
+        assert!(split(segments(&list), 0xfff).is_err());
+        let huge = [(0, 1 << 33)];
+        assert!(split(segments(&huge), u32::MAX)?.all(|s| u32::try_from(s.len).is_ok()));
         Ok(())
     }
 }

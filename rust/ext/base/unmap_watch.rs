@@ -21,8 +21,6 @@
 //! - a task that reclaims memory with a lock that [`OnUnmap::unmapped`] needs, as the reservation lock of a
 //!   dma-buf, never waits for such a notifier: reclaim unmaps RAM alone, and the notifier is of a range
 //!   without RAM. The owner ensures that.
-//!
-//! C header: [`include/linux/mmu_notifier.h`](srctree/include/linux/mmu_notifier.h).
 
 use crate::shared::bindings::helpers;
 use core::{
@@ -90,10 +88,11 @@ unsafe impl Send for OwnedQueue {}
 unsafe impl Sync for OwnedQueue {}
 
 impl OwnedQueue {
-    /// Creates a queue. With `reclaim` the work makes progress without free memory.
-    fn new(name: &CStr, reclaim: bool) -> Result<Self> {
-        // SAFETY: The name is a C string; the function copies it.
-        let queue = unsafe { helpers::ext_alloc_workqueue(name.as_char_ptr(), reclaim) };
+    fn new(name: &CStr, flags: bindings::wq_flags) -> Result<Self> {
+        let (format, flags) = (c"%s".as_char_ptr(), bindings::wq_flags_WQ_UNBOUND | flags);
+        // SAFETY: The format takes one C string, which the function copies.
+        let queue =
+            unsafe { bindings::alloc_workqueue_noprof(format, flags, 0, name.as_char_ptr()) };
         // INVARIANT: The function returns NULL or a new workqueue.
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
@@ -101,17 +100,6 @@ impl OwnedQueue {
     fn get(&self) -> &Queue {
         // SAFETY: By the type invariants the queue is valid, at least as long as `self` is borrowed.
         unsafe { Queue::from_raw(self.0.as_ptr()) }
-    }
-
-    fn flush(&self) {
-        // SAFETY: By the type invariants the queue is valid.
-        unsafe { bindings::__flush_workqueue(self.0.as_ptr()) };
-    }
-
-    /// Waits for the work that is queued, and for what it queues here. No other task queues work here.
-    fn drain(&self) {
-        // SAFETY: By the type invariants the queue is valid.
-        unsafe { bindings::drain_workqueue(self.0.as_ptr()) };
     }
 }
 
@@ -124,7 +112,7 @@ impl Drop for OwnedQueue {
 
 /// The queues of a module's watches.
 pub struct Queues {
-    /// The ends of uses, with the usual limit.
+    /// The ends of uses, with the usual limit. They make progress without free memory.
     usual: OwnedQueue,
     /// Those with the short limit, which may fill the queue, and removals of notifiers.
     late: OwnedQueue,
@@ -138,8 +126,8 @@ impl QueuesOwner {
     /// Creates the queues; `name` is for process lists. Context: may sleep.
     pub fn new(name: &CStr) -> Result<Self> {
         let queues = Queues {
-            usual: OwnedQueue::new(name, true)?,
-            late: OwnedQueue::new(name, false)?,
+            usual: OwnedQueue::new(name, bindings::wq_flags_WQ_MEM_RECLAIM)?,
+            late: OwnedQueue::new(name, 0)?,
         };
         Ok(Self(Arc::new(queues, GFP_KERNEL)?))
     }
@@ -154,8 +142,12 @@ impl Drop for QueuesOwner {
     fn drop(&mut self) {
         // Work on the first queues work on the second, as does work on the second. Each item drops its watch, and
         // so the reference to the queues, before it ends: the last reference is this one.
-        self.0.usual.flush();
-        self.0.late.drain();
+        //
+        // SAFETY: By the type invariants the queues are valid.
+        unsafe {
+            bindings::__flush_workqueue(self.0.usual.0.as_ptr());
+            bindings::drain_workqueue(self.0.late.0.as_ptr());
+        }
     }
 }
 
@@ -217,10 +209,10 @@ impl<T: OnUnmap> WorkItem<END> for Watch<T> {
 
     fn run(this: Arc<Self>) {
         // SAFETY: The function only sets a flag of the current task, which is reset below.
-        let flags = unsafe { helpers::ext_memalloc_noreclaim_save() };
+        let flags = unsafe { helpers::memalloc_noreclaim_save() };
         this.user.unmapped();
         // SAFETY: The flags are those that this task had.
-        unsafe { helpers::ext_memalloc_noreclaim_restore(flags) };
+        unsafe { helpers::memalloc_noreclaim_restore(flags) };
 
         let mut state = this.state.lock();
         if let Phase::Ending { late: true } = state.phase {
@@ -273,7 +265,7 @@ impl<T: OnUnmap> Watch<T> {
 
         let mut state = this.state.lock();
         // SAFETY: The notifier is valid, and the lock is the one under which `arm` reads the number.
-        unsafe { helpers::ext_mmu_interval_set_seq(raw, seq) };
+        unsafe { helpers::mmu_interval_set_seq(raw, seq) };
         // The mapping stays as it is: a bit for the detection of writes, of which this range has none.
         if event == bindings::mmu_notifier_event_MMU_NOTIFY_SOFT_DIRTY {
             return true;
@@ -414,7 +406,7 @@ impl<T: OnUnmap> Watched<T> {
     pub fn arm(&self, sequence: Sequence) -> Result {
         let mut state = self.0.state.lock();
         // SAFETY: By the type invariants the notifier is inserted. The lock is that of `invalidate`.
-        if unsafe { helpers::ext_mmu_interval_read_retry(self.0.notifier.get(), sequence.0) } {
+        if unsafe { helpers::mmu_interval_read_retry(self.0.notifier.get(), sequence.0) } {
             return Err(EAGAIN);
         }
         state.phase = Phase::Armed;

@@ -97,7 +97,7 @@ impl<'a> MappedPage<'a> {
             )
         };
         // SAFETY: The address is the result of a mapping for the device.
-        if unsafe { helpers::ext_dma_mapping_error(as_raw(dev), addr) } {
+        if unsafe { helpers::dma_mapping_error(as_raw(dev), addr) } != 0 {
             return Err(ENOMEM);
         }
         // INVARIANT: The mapping has succeeded.

@@ -5,8 +5,6 @@
 //! [`run`] calls a function, and the function gets a [`Worker`]. Used for imports of a dma-buf, and
 //! for objects that must not belong to the calling process.
 //!
-//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h).
-//!
 //! A worker uses the file table of the kernel threads. A file descriptor installed by
 //! [`Worker::with_fd`] is invisible to every process: no process can use, close, duplicate or
 //! inherit the descriptor, and no `RLIMIT_NOFILE` counts the descriptor.
@@ -41,6 +39,7 @@ use kernel::{
     },
     prelude::*,
     sync::LockClassKey,
+    task::Task,
     types::NotThreadSafe, //
 };
 
@@ -108,8 +107,8 @@ where
     T: Send,
     F: FnOnce(&Worker) -> T + Send,
 {
-    // SAFETY: The function only reads a flag of the current task.
-    if unsafe { helpers::ext_current_is_kthread() } {
+    // SAFETY: The current task exists, and alone changes its flags.
+    if unsafe { (*Task::current_raw()).flags } & bindings::PF_KTHREAD != 0 {
         // INVARIANT: Just checked.
         f(&Worker(NotThreadSafe))
     } else {
@@ -153,8 +152,7 @@ pub mod tests {
     use kernel::{
         fs::LocalFile,
         static_lock_class,
-        sync::aref::ARef,
-        task::Task, //
+        sync::aref::ARef, //
     };
 
     /// Creates a file whose private data is `data`.

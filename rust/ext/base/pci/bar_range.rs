@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Physical addresses of memory BARs, and the BAR that an address belongs to. The main type is
+//! Physical addresses of memory BARs, the BAR that an address belongs to, and what is in it. The main type is
 //! [`BarRange`]. Used to find the device behind memory that a process has mapped.
 
-#[cfg(ext_p2pdma)]
-use super::msix;
 use super::{
     as_raw,
+    Bar,
     BARS, //
 };
 use crate::shared::{
@@ -113,12 +112,11 @@ impl BarRange {
     /// Returns the physical addresses of the pages in the BAR that have the function's MSI-X table, whose entries
     /// are addresses that the function writes to, and the pending bits. All of the BAR if the function does not
     /// answer. Context: may sleep.
-    #[cfg(ext_p2pdma)]
     pub fn msix(&self) -> [Range<u64>; 2] {
         // CAST: `PAGE_SIZE` is less than 2^32.
         let page = PAGE_SIZE as u64;
         let bar = &self.phys;
-        msix::parts_of(&self.dev).map(|part| match part {
+        msix_parts_of(&self.dev).map(|part| match part {
             None => bar.clone(),
             Some((index, _)) if index != self.index => 0..0,
             Some((_, part)) => {
@@ -130,7 +128,6 @@ impl BarRange {
 
     /// Returns whether the function, or a sub-function of it, has an RDMA device, with doorbells in
     /// the BARs. Context: may sleep.
-    #[cfg(ext_p2pdma)]
     pub fn is_of_rdma_device(&self) -> bool {
         let name = c"infiniband".as_char_ptr();
         // SAFETY: The device is valid while `self.dev` holds a reference, and the name is a C string.
@@ -155,21 +152,10 @@ fn is_narrower(best: Option<&Range<u64>>, other: &Range<u64>, wanted: &Range<u64
 }
 
 /// Returns the physical addresses of BAR `index` of `dev`, if the BAR is memory space with an
-/// address. As `pci_resource_flags()`, `pci_resource_start()` and `pci_resource_end()` in C.
+/// address.
 fn mem_bar(dev: &pci::Device, index: u32) -> Option<Range<u64>> {
-    const KIND: usize = (bindings::IORESOURCE_MEM | bindings::IORESOURCE_UNSET) as usize;
-    if index >= BARS {
-        return None;
-    }
-    // SAFETY: `dev` is valid while it is borrowed, and a function has more resources than standard BARs. The kernel
-    // may assign addresses meanwhile, so no reference is made.
-    let (flags, start, end) = unsafe {
-        let bar = (&raw const (*as_raw(dev)).resource[index as usize]);
-        ((*bar).flags, (*bar).start, (*bar).end)
-    };
-    let is_memory = flags & KIND == bindings::IORESOURCE_MEM as usize;
-    // The last byte of a BAR that does not exist is 0.
-    (is_memory && end != 0 && start <= end).then(|| start..end + 1)
+    let bar = Bar::of(dev, index).filter(|bar| bar.is_mem() && bar.len > 0)?;
+    Some(bar.start..bar.start + bar.len)
 }
 
 /// Calls `f` for each function of the system. A registration looks for a BAR here, so the walk takes references
@@ -198,69 +184,97 @@ fn for_each_function<F: FnMut(&pci::Device)>(mut f: F) {
     unsafe { bindings::bus_for_each_dev(bus, core::ptr::null_mut(), f.cast(), Some(call::<F>)) };
 }
 
+/// Returns the BARs and the offsets of the MSI-X table of `dev` and of its pending bits, which are empty without
+/// a table, or `None` if the function does not answer. Context: may sleep.
+fn msix_parts_of(dev: &pci::Device) -> [Option<(u32, Range<u64>)>; 2] {
+    // SAFETY: `dev` is valid while it is borrowed. The field does not change.
+    let cap = unsafe { (*as_raw(dev)).msix_cap };
+    if cap == 0 {
+        return [const { Some((BARS, 0..0)) }; 2];
+    }
+    // The flags are the upper half of the first word.
+    let registers = [0, bindings::PCI_MSIX_TABLE, bindings::PCI_MSIX_PBA];
+    let [flags, table, pending] = registers.map(|register| {
+        let mut word = u32::MAX;
+        // SAFETY: `dev` is valid while it is borrowed, and `word` is valid for a write.
+        // CAST: The configuration space has 4096 bytes.
+        unsafe {
+            bindings::pci_read_config_dword(
+                as_raw(dev),
+                i32::from(cap) + register as i32,
+                &mut word,
+            )
+        };
+        word
+    });
+    if flags == u32::MAX {
+        return [None, None];
+    }
+    msix_parts(flags, table, pending).map(Some)
+}
+
+/// Returns the BARs and the offsets of the table and of the pending bits.
+fn msix_parts(flags: u32, table: u32, pending: u32) -> [(u32, Range<u64>); 2] {
+    let vectors = u64::from((flags >> 16) & bindings::PCI_MSIX_FLAGS_QSIZE) + 1;
+    [(table, vectors * 16), (pending, vectors.div_ceil(64) * 8)].map(|(register, len)| {
+        let start = u64::from(register & bindings::PCI_MSIX_TABLE_OFFSET);
+        (register & bindings::PCI_MSIX_TABLE_BIR, start..start + len)
+    })
+}
+
 #[cfg(ext_tests)]
 #[kunit_tests(ext_pci_bar_range)]
 mod tests {
     use super::*;
 
-    /// Returns the number of the innermost BAR.
-    fn owner(bars: &[Range<u64>], addr: u64) -> Option<usize> {
-        owner_of_all(bars, addr..addr + 1)
-    }
-
-    /// Returns the number of the innermost BAR for a range.
-    fn owner_of_all(bars: &[Range<u64>], wanted: Range<u64>) -> Option<usize> {
-        let mut best = None;
-        for (i, bar) in bars.iter().enumerate() {
-            if is_narrower(best.map(|i: usize| &bars[i]), bar, &wanted) {
-                best = Some(i);
+    #[test]
+    fn the_innermost_bar_with_the_whole_range_is_found() {
+        // A VMD endpoint comes first on the bus, and its BARs contain those of the SSDs behind it.
+        let vmd = [
+            0x10_0000..0x30_0000,
+            0x10_0000..0x10_4000,
+            0x20_0000..0x24_0000,
+        ];
+        let reversed = [vmd[2].clone(), vmd[1].clone(), vmd[0].clone()];
+        // The smaller BAR may contain a part of the range.
+        let two = [0x1000..0x9000, 0x2000..0x4000];
+        // Of two BARs of equal size the first is found.
+        let equal = [0..0x1_0000, 0x1000..0x9000, 0x2000..0x3000, 0x2000..0x3000];
+        let cases: [(&[Range<u64>], Range<u64>, Option<usize>); 18] = [
+            (&vmd, 0x10_0000..0x10_0001, Some(1)),
+            (&vmd, 0x10_3fff..0x10_4000, Some(1)),
+            (&vmd, 0x10_4000..0x10_4001, Some(0)),
+            (&vmd, 0x20_0000..0x20_0001, Some(2)),
+            (&vmd, 0x23_ffff..0x24_0000, Some(2)),
+            (&vmd, 0x24_0000..0x24_0001, Some(0)),
+            (&reversed, 0x20_0000..0x20_0001, Some(0)),
+            (&reversed, 0x2f_ffff..0x30_0000, Some(2)),
+            (&two, 0x2000..0x4000, Some(1)),
+            (&two, 0x2000..0x4001, Some(0)),
+            (&two, 0x1fff..0x3000, Some(0)),
+            (&two, 0x1000..0x9000, Some(0)),
+            (&two, 0x0fff..0x2000, None),
+            (&two, 0x8fff..0x9001, None),
+            (&equal, 0x2800..0x2801, Some(2)),
+            (&equal, 0x3000..0x3001, Some(1)),
+            (&equal, 0x9000..0x9001, Some(0)),
+            (&[0..u64::MAX, 5..6], 5..6, Some(1)),
+        ];
+        for (bars, wanted, found) in cases {
+            let mut best = None;
+            for (i, bar) in bars.iter().enumerate() {
+                if is_narrower(best.map(|i: usize| &bars[i]), bar, &wanted) {
+                    best = Some(i);
+                }
             }
+            assert_eq!(best, found);
         }
-        best
     }
 
-    /// A VMD endpoint comes first on the bus, and the BARs of the VMD contain the BARs of the SSDs
-    /// behind the VMD.
     #[test]
-    fn nested() {
-        let (vmd, ssd, cmb) = (
-            0x1000_0000..0x3000_0000,
-            0x1000_0000..0x1000_4000,
-            0x2000_0000..0x2400_0000,
-        );
-        let bars = [vmd, ssd, cmb];
-        assert_eq!(owner(&bars, 0x1000_0000), Some(1));
-        assert_eq!(owner(&bars, 0x1000_3fff), Some(1));
-        assert_eq!(owner(&bars, 0x1000_4000), Some(0));
-        assert_eq!(owner(&bars, 0x2000_0000), Some(2));
-        assert_eq!(owner(&bars, 0x23ff_ffff), Some(2));
-        assert_eq!(owner(&bars, 0x2400_0000), Some(0));
-        let mut reversed = bars;
-        reversed.reverse();
-        assert_eq!(owner(&reversed, 0x2000_0000), Some(0));
-        assert_eq!(owner(&reversed, 0x2fff_ffff), Some(2));
-    }
-
-    /// A range is in a BAR only if the whole range is. The smaller BAR may contain a part of
-    /// the range.
-    #[test]
-    fn whole_ranges() {
-        let bars = [0x1000..0x9000, 0x2000..0x4000];
-        assert_eq!(owner_of_all(&bars, 0x2000..0x4000), Some(1));
-        assert_eq!(owner_of_all(&bars, 0x2000..0x4001), Some(0));
-        assert_eq!(owner_of_all(&bars, 0x1fff..0x3000), Some(0));
-        assert_eq!(owner_of_all(&bars, 0x1000..0x9000), Some(0));
-        assert_eq!(owner_of_all(&bars, 0x0fff..0x2000), None);
-        assert_eq!(owner_of_all(&bars, 0x8fff..0x9001), None);
-    }
-
-    /// Three levels, and two BARs of equal size: the first is returned.
-    #[test]
-    fn deep_and_equal() {
-        let bars = [0..0x1_0000, 0x1000..0x9000, 0x2000..0x3000, 0x2000..0x3000];
-        assert_eq!(owner(&bars, 0x2800), Some(2));
-        assert_eq!(owner(&bars, 0x3000), Some(1));
-        assert_eq!(owner(&bars, 0x9000), Some(0));
-        assert_eq!(owner(&[0..u64::MAX, 5..6], 5), Some(1));
+    fn the_registers_have_the_places_of_msix() {
+        let [table, pending] = msix_parts(0x8040_0011, 0x0000_2003, 0x0000_3004);
+        assert_eq!(table, (3, 0x2000..0x2000 + 65 * 16));
+        assert_eq!(pending, (4, 0x3000..0x3010));
     }
 }

@@ -47,15 +47,19 @@ pub trait Recovery: PciDriver {
     }
 }
 
+/// The C callbacks, with the safety requirements of [`Handlers::with`].
 pub(super) struct Handlers<T>(PhantomData<T>);
 
+// The safety requirements of C callbacks are those of the type.
+#[allow(clippy::missing_safety_doc)]
 impl<T: Recovery> Handlers<T> {
     const TABLE: bindings::pci_error_handlers = bindings::pci_error_handlers {
         error_detected: Some(Self::error_detected),
         mmio_enabled: Some(Self::mmio_enabled),
         slot_reset: Some(Self::slot_reset),
         reset_prepare: Some(Self::reset_prepare),
-        reset_done: Some(Self::reset_done),
+        // The PCI core has saved and restored the state, also if the reset has failed.
+        reset_done: Some(Self::resume),
         resume: Some(Self::resume),
         ..pin_init::zeroed()
     };
@@ -69,6 +73,14 @@ impl<T: Recovery> Handlers<T> {
         }
     }
 
+    /// # Safety
+    ///
+    /// A driver must be bound to `dev` during `'a`.
+    unsafe fn bound<'a>(dev: *mut bindings::pci_dev) -> &'a pci::Device<Bound> {
+        // SAFETY: By the safety requirements. `pci::Device` is a transparent wrapper of `struct pci_dev`.
+        unsafe { &*dev.cast_const().cast() }
+    }
+
     /// Calls `f` for `dev` and the driver data of `dev`.
     ///
     /// # Safety
@@ -80,18 +92,14 @@ impl<T: Recovery> Handlers<T> {
         if data.is_null() {
             return;
         }
-        // SAFETY: By the safety requirements the driver is bound during this call. `pci::Device` is
-        // a transparent wrapper of `struct pci_dev`.
-        let dev = unsafe { &*dev.cast_const().cast::<pci::Device<Bound>>() };
+        // SAFETY: By the safety requirements the driver is bound during this call.
+        let dev = unsafe { Self::bound(dev) };
         // SAFETY: `T` is bound, so `data` was stored by `Device::set_drvdata`, and has the layout of
         // `T::Data`. The data is dropped only with the lock held.
         let data = unsafe { <Pin<KBox<T::Data>> as ForeignOwnable>::borrow(data.cast()) };
         f(dev, &data);
     }
 
-    /// # Safety
-    ///
-    /// As for [`Handlers::with`].
     unsafe extern "C" fn error_detected(
         dev: *mut bindings::pci_dev,
         state: bindings::pci_channel_state_t,
@@ -107,30 +115,22 @@ impl<T: Recovery> Handlers<T> {
         }
     }
 
-    /// # Safety
-    ///
-    /// As for [`Handlers::with`].
     unsafe extern "C" fn mmio_enabled(dev: *mut bindings::pci_dev) -> bindings::pci_ers_result_t {
-        // SAFETY: By the safety requirements the driver is bound during this call. `pci::Device` is
-        // a transparent wrapper of `struct pci_dev`.
-        if answers(unsafe { &*dev.cast_const().cast() }) {
+        // SAFETY: By the safety requirements the driver is bound during this call.
+        if answers(unsafe { Self::bound(dev) }) {
             bindings::pci_ers_result_PCI_ERS_RESULT_RECOVERED
         } else {
             bindings::pci_ers_result_PCI_ERS_RESULT_NEED_RESET
         }
     }
 
-    /// # Safety
-    ///
-    /// As for [`Handlers::with`].
     unsafe extern "C" fn slot_reset(dev: *mut bindings::pci_dev) -> bindings::pci_ers_result_t {
         // Restores the state saved by the driver or by the PCI core.
         //
         // SAFETY: By the safety requirements `dev` is a valid device.
         unsafe { bindings::pci_restore_state(dev) };
-        // SAFETY: By the safety requirements the driver is bound during this call. `pci::Device` is
-        // a transparent wrapper of `struct pci_dev`.
-        let dev: &pci::Device<Bound> = unsafe { &*dev.cast_const().cast() };
+        // SAFETY: By the safety requirements the driver is bound during this call.
+        let dev = unsafe { Self::bound(dev) };
         if answers(dev) {
             // The kernel may use the saved state only once, so save the state for the next error.
             save_state(dev);
@@ -140,27 +140,11 @@ impl<T: Recovery> Handlers<T> {
         }
     }
 
-    /// # Safety
-    ///
-    /// As for [`Handlers::with`].
     unsafe extern "C" fn reset_prepare(dev: *mut bindings::pci_dev) {
         // SAFETY: The safety requirements are those of this function.
         unsafe { Self::with(dev, T::stop) };
     }
 
-    /// # Safety
-    ///
-    /// As for [`Handlers::with`].
-    unsafe extern "C" fn reset_done(dev: *mut bindings::pci_dev) {
-        // The PCI core has saved and restored the state, also if the reset has failed.
-        //
-        // SAFETY: The safety requirements are those of this function.
-        unsafe { Self::resume(dev) };
-    }
-
-    /// # Safety
-    ///
-    /// As for [`Handlers::with`].
     unsafe extern "C" fn resume(dev: *mut bindings::pci_dev) {
         let resume = |dev: &pci::Device<Bound>, data: &T::Data| {
             if answers(dev) {
@@ -210,9 +194,7 @@ impl Bar {
     /// Returns whether the registers of this BAR of `dev` have the assigned address. Returns true
     /// if no address is assigned.
     fn is_decoded(&self, dev: &pci::Device<Bound>) -> bool {
-        // CAST: `IORESOURCE_*` are bits of a 64-bit word.
-        let fixed = self.flags & bindings::IORESOURCE_PCI_FIXED as usize != 0;
-        if !self.is_mem() || self.len == 0 || fixed {
+        if !self.is_mem() || self.len == 0 || self.has(bindings::IORESOURCE_PCI_FIXED) {
             return true;
         }
         // SAFETY: `dev` is valid while borrowed, and `index` is the number of a standard BAR.
@@ -232,7 +214,7 @@ impl Bar {
         //
         // CAST: The casts take the halves of the address.
         register(self.index) & !0xf == address as u32
-            && (self.flags & bindings::IORESOURCE_MEM_64 as usize == 0
+            && (!self.has(bindings::IORESOURCE_MEM_64)
                 || register(self.index + 1) == (address >> 32) as u32)
     }
 }

@@ -165,7 +165,7 @@ pub(super) unsafe fn segment(sg: *mut bindings::scatterlist, is_mapped: bool) ->
         if is_mapped {
             (bindings::sg_dma_address(sg), bindings::sg_dma_len(sg))
         } else {
-            (helpers::ext_sg_phys(sg), (*sg).length)
+            (helpers::sg_phys(sg), (*sg).length)
         }
     };
     let len = len.into();

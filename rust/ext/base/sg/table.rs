@@ -164,9 +164,14 @@ impl<T> Table<T> {
             Mapping::Mmio(dev) => {
                 // CAST: `usize` has at least 32 bits.
                 let n = self.entries.table().nents as usize;
+                let dir = DataDirection::Bidirectional.into();
                 for sg in self.entries.iter().take(n) {
                     // SAFETY: By the type invariants this entry is mapped for this device.
-                    unsafe { helpers::ext_dma_unmap_mmio(as_raw(&dev), sg) };
+                    // CAST: `usize` has at least 32 bits.
+                    unsafe {
+                        let (addr, len) = (bindings::sg_dma_address(sg), bindings::sg_dma_len(sg));
+                        bindings::dma_unmap_resource(as_raw(&dev), addr, len as usize, dir, 0)
+                    };
                 }
             }
             Mapping::Fixed => {}
@@ -219,19 +224,31 @@ impl Table<Owned> {
         let n = segments.clone().count();
         // INVARIANT: Each entry gets a DMA address, from the DMA API with `Mapping::Mmio`.
         Self::build(n, segments, mapping, |sg, phys, len| {
-            let mut addr = 0;
-            match bus_offset {
-                Some(offset) => addr = phys.wrapping_add_signed(offset),
-                // SAFETY: `dev` is valid while borrowed, and `addr` may be written.
-                None => to_result(unsafe {
-                    helpers::ext_dma_map_mmio(as_raw(dev), phys, len, &mut addr)
-                })?,
-            }
+            let addr = match bus_offset {
+                Some(offset) => phys.wrapping_add_signed(offset),
+                // SAFETY: By the safety requirements `phys` is an address in a memory BAR.
+                None => unsafe { map_mmio(dev, phys, len) }?,
+            };
             // SAFETY: `sg` is an entry of the new table.
             unsafe { helpers::ext_sg_set_dma(sg, addr, len) };
             Ok(())
         })
     }
+}
+
+/// Maps device memory in both directions, as the tables are mapped.
+///
+/// # Safety
+///
+/// The memory must lie in a memory BAR.
+unsafe fn map_mmio(dev: &Device, phys: u64, len: u32) -> Result<u64> {
+    let (dev, dir) = (as_raw(dev), DataDirection::Bidirectional.into());
+    // SAFETY: `dev` is valid while it is borrowed, and by the safety requirements this is device memory.
+    // CAST: `usize` has at least 32 bits.
+    let addr = unsafe { bindings::dma_map_resource(dev, phys, len as usize, dir, 0) };
+    // SAFETY: `dev` is valid while it is borrowed.
+    to_result(unsafe { helpers::dma_mapping_error(dev, addr) }).map_err(|_| EIO)?;
+    Ok(addr)
 }
 
 impl<'a> Table<Borrowed<'a>> {
