@@ -17,7 +17,6 @@ struct ext_return_probe;
 struct gen_pool;
 struct lock_class_key;
 struct pci_dev;
-struct scatterlist;
 struct vm_area_struct;
 
 /* invalidate.c */
@@ -182,9 +181,6 @@ enum ext_memory {
  */
 enum ext_memory ext_memory_at(unsigned long addr);
 
-/* sg_copyable.c */
-bool ext_sg_is_copyable(struct scatterlist *sg);
-
 /* memcg.c */
 bool ext_memcg_has_headroom(unsigned long bytes);
 
@@ -221,9 +217,6 @@ bool ext_trace_is_on(enum ext_trace_point point);
 /* @cause: for EXT_TRACE_REJECT. */
 void ext_trace(enum ext_trace_point point, const struct ext_trace_region *region,
 	       const struct ext_trace_text *cause);
-
-/* owner.c */
-u32 ext_current_owner(void);
 
 /* worker.c */
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between kernels in ib_core, for bindgen and the test devices; see compat.h. Functions
- * that an earlier kernel lacks.
+ * Helpers of ib_core, for bindgen and the test devices: what differs between kernels, see compat.h, above
+ * all functions that an earlier kernel lacks.
  */
 #ifndef EXT_HELPERS_COMPAT_RDMA_H
 #define EXT_HELPERS_COMPAT_RDMA_H
@@ -9,6 +9,14 @@
 #include <linux/dma-resv.h>
 #include <rdma/ib_umem.h>
 #include <rdma/ib_verbs.h>
+
+/* bindgen's type of the enum differs from the driver's function for kCFI. */
+static inline struct ib_mr *ext_ib_alloc_mr(struct ib_pd *pd, u32 pages)
+{
+	if (!pd->device->ops.alloc_mr)
+		return ERR_PTR(-EOPNOTSUPP);
+	return pd->device->ops.alloc_mr(pd, IB_MR_TYPE_MEM_REG, pages);
+}
 
 /* 7.1: the type of the iova, which has the same size. */
 static inline unsigned long ext_umem_find_best_pgsz(struct ib_umem *umem, unsigned long sizes, u64 iova)

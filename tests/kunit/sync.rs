@@ -192,9 +192,9 @@ impl Wait {
     /// the wait. Symbols of Rust contain the lengths of the name's parts.
     fn symbols(self) -> &'static [&'static str] {
         match self {
-            Self::Completion => &["ext_wait_for_completion_timeout ["],
+            Self::Completion => &["ext_wait_for_completion_timeout"],
             Self::Importer => &["sleep", "6Tables13wait_unmapped"],
-            Self::Fences => &["ext_dma_resv_wait ["],
+            Self::Fences => &["ext_dma_resv_wait"],
             Self::Retry => &["sleep", "6Region10revoke_for"],
             Self::Region => &["9Lifecycle", "4waitB"],
             Self::Callers => &["ext_inflight_close ["],
@@ -336,12 +336,12 @@ pub(crate) struct Waits(());
 impl Waits {
     /// Counts the waits for copies that software RDMA has begun.
     pub(crate) fn for_software() -> Result<Self> {
-        Self::watch(c"ib_peer_mem:ext_synchronize_rcu_tasks", 0)
+        Self::watch(c"ib_peer_mem:ext_synchronize_rcu_tasks__extern", 0)
     }
 
     /// Counts the waits for fences of dma-bufs with a limit of at least `ms`.
     pub(crate) fn for_fences(ms: usize) -> Result<Self> {
-        Self::watch(c"ib_peer_mem:ext_dma_resv_wait", ms)
+        Self::watch(c"ib_peer_mem:ext_dma_resv_wait__extern", ms)
     }
 
     /// Counts the calls of `function`, whose second argument is at least `least`.

@@ -47,8 +47,8 @@ impl FastMr {
     pub fn alloc(pd: &Pd, pages: u32) -> Result<Self> {
         // SAFETY: The PD is valid, so the device is registered. Any number of pages may be passed,
         // as by ib_alloc_mr(): a driver fails if there are too many.
-        let mr = unsafe { helpers::ext_ib_alloc_mr(pd.as_raw().cast(), pages) };
-        let mr = UserMr::from_ptr(mr.cast())?.0;
+        let mr = unsafe { rdma::ext_ib_alloc_mr(pd.as_raw(), pages) };
+        let mr = UserMr::from_ptr(mr)?.0;
         // SAFETY: The call above created the MR, so there is no other reference.
         let raw = unsafe { &mut *mr.as_ptr() };
         raw.device = pd.device().as_raw();

@@ -129,9 +129,10 @@ impl BarRange {
     /// Returns whether the function, or a sub-function of it, has an RDMA device, with doorbells in
     /// the BARs. Context: may sleep.
     pub fn is_of_rdma_device(&self) -> bool {
-        let name = c"infiniband".as_char_ptr();
+        let name = c"infiniband".as_char_ptr().cast_mut().cast();
+        let dev = device::as_raw(self.dev.as_ref());
         // SAFETY: The device is valid while `self.dev` holds a reference, and the name is a C string.
-        unsafe { helpers::ext_device_has_class_below(device::as_raw(self.dev.as_ref()), name) }
+        unsafe { helpers::ext_device_has_class_below(dev, name) != 0 }
     }
 
     /// Returns the offset from physical addresses in the BAR to bus addresses.
