@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The string module parameters. */
 #include <linux/module.h>
-#include <linux/string.h>
-
-#include "../rust/helpers/params.h"
 
 static char *backend;
 module_param(backend, charp, 0444);
@@ -20,16 +17,3 @@ MODULE_PARM_DESC(max_names, "Most ranges of a process that are named as a part o
 static char *dmabuf_reg;
 module_param(dmabuf_reg, charp, 0444);
 MODULE_PARM_DESC(dmabuf_reg, "1: provide /dev/dmabuf_reg, for libfabric's dmabuf_peer_mem (default: 0)");
-
-const char *ext_module_param_str(const char *name)
-{
-	if (!strcmp(name, "backend"))
-		return backend;
-	if (!strcmp(name, "order"))
-		return order;
-	if (!strcmp(name, "max_names"))
-		return max_names;
-	if (!strcmp(name, "dmabuf_reg"))
-		return dmabuf_reg;
-	return NULL;
-}

@@ -5,7 +5,13 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "../../rust/helpers/params.h"
+/*
+ * Defined by param_function! in Rust: the first returns -EINVAL, and logs a line, if @value is not valid
+ * for the parameter @name. The second is called with the lock of the parameters held, after @name has
+ * been set to @value.
+ */
+int ext_module_param_check(const char *name, const char *value);
+int ext_module_param_apply(const char *name, const char *value);
 
 /*
  * Sets and applies a parameter, or keeps its value if the new one is invalid. Holds the
@@ -58,28 +64,3 @@ CHECKED_PARAM(busmaster, 0644, "1: keep bus mastering of functions as it is, 0: 
 CHECKED_PARAM(publish, 0644, "1: other drivers can allocate from the BARs, 0: they cannot (default: 1 for prefetchable BARs of memory controllers and of QEMU's ivshmem)");
 CHECKED_PARAM(zero, 0644, "When BARs are cleared: [BAR:]never|free|alloc[,...] (default: alloc)");
 CHECKED_PARAM(quota, 0644, "Bytes of each BAR that one user may have (default: all)");
-
-const char *ext_module_param_str(const char *name)
-{
-	static const struct { const char *name; char **value; } all[] = {
-#define PARAM(name) { #name, &name }
-		PARAM(ids), PARAM(devices), PARAM(bars), PARAM(ranges), PARAM(mmio), PARAM(p2pmem),
-		PARAM(busmaster), PARAM(publish), PARAM(zero), PARAM(quota),
-#undef PARAM
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		if (!strcmp(name, all[i].name))
-			return *all[i].value;
-	return NULL;
-}
-
-void ext_module_params_lock(void)
-{
-	kernel_param_lock(THIS_MODULE);
-}
-
-void ext_module_params_unlock(void)
-{
-	kernel_param_unlock(THIS_MODULE);
-}

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! String module parameters, which `module!` lacks.
-//!
-//! A module declares the parameters in C with the type `charp` and defines
-//! `ext_module_param_str()`, which returns a value by name. If a parameter is writable, the module
-//! also defines `ext_module_params_lock()` and `ext_module_params_unlock()`. While the lock is held
-//! the kernel does not replace a value. See `rust/helpers/params.h`.
+//! String module parameters, which `module!` lacks. A module declares all its parameters in C, with the
+//! type `charp`.
 
 use kernel::{
+    bindings,
     error::from_result,
     ffi::{
         c_char,
@@ -15,13 +12,6 @@ use kernel::{
     },
     prelude::*, //
 };
-
-extern "C" {
-    // Defined by the module; see `rust/helpers/params.h`.
-    fn ext_module_param_str(name: *const c_char) -> *const c_char;
-    fn ext_module_params_lock();
-    fn ext_module_params_unlock();
-}
 
 /// Returns the value of the string parameter `name`, an empty string for an unset parameter, and
 /// `?` for a value that is not UTF-8. The parameter must not be writable (mode 0444).
@@ -34,13 +24,13 @@ pub fn string(name: &CStr) -> &'static str {
 /// parameter is unset or empty. Context: may sleep. Holds the parameter lock during `f`, so `f`
 /// must not take a lock.
 pub fn with_string<R>(name: &CStr, f: impl FnOnce(Option<&CStr>) -> R) -> R {
-    // SAFETY: The function needs a context that may sleep, as this function does.
-    unsafe { ext_module_params_lock() };
+    // SAFETY: This module stays loaded during the call. The context of this function allows sleeping.
+    unsafe { bindings::kernel_param_lock(&raw mut bindings::__this_module) };
     // SAFETY: The lock keeps the value until `f` has returned, and the argument of `f` cannot
     // outlive the call.
     let result = f(unsafe { value(name) });
     // SAFETY: This task took the lock above.
-    unsafe { ext_module_params_unlock() };
+    unsafe { bindings::kernel_param_unlock(&raw mut bindings::__this_module) };
     result
 }
 
@@ -89,8 +79,18 @@ pub unsafe fn call_with(
 ///
 /// The kernel must not replace the value during `'a`.
 unsafe fn value<'a>(name: &CStr) -> Option<&'a CStr> {
-    // SAFETY: `name` is a C string, and the function only reads the string.
-    let value = unsafe { ext_module_param_str(name.as_char_ptr()) };
+    // SAFETY: The kernel sets both before it sets a parameter, and keeps the parameters as long as the module.
+    let (first, n) = unsafe { (bindings::__this_module.kp, bindings::__this_module.num_kp) };
+    // CAST: `usize` has at least 32 bits.
+    let value = (0..n as usize).find_map(|i| {
+        // SAFETY: The array has `n` parameters, whose names are C strings.
+        let (param, is_wanted) = unsafe {
+            let param = &*first.add(i);
+            (param, CStr::from_char_ptr(param.name) == name)
+        };
+        // SAFETY: The type of all parameters is `charp`: the argument is the place of a pointer.
+        is_wanted.then(|| unsafe { *param.__bindgen_anon_1.arg.cast::<*const c_char>() })
+    })?;
     if value.is_null() {
         return None;
     }
