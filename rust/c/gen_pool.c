@@ -36,19 +36,10 @@ unsigned long ext_gen_pool_avail(struct gen_pool *pool)
 	return gen_pool_avail(pool);
 }
 
-struct search {
-	unsigned long from, to;
-	bool is_free;
-};
-
-static void find_next(struct gen_pool *pool, struct gen_pool_chunk *chunk, void *data)
+/* A pool of ext_gen_pool_new() has one chunk. */
+static struct gen_pool_chunk *chunk_of(struct gen_pool *pool)
 {
-	struct search *search = data;
-	unsigned long from = search->from - chunk->start_addr, to = search->to - chunk->start_addr;
-
-	from = search->is_free ? find_next_zero_bit(chunk->bits, to, from) :
-				 find_next_bit(chunk->bits, to, from);
-	search->from = chunk->start_addr + from;
+	return list_first_entry(&pool->chunks, struct gen_pool_chunk, next_chunk);
 }
 
 /*
@@ -58,20 +49,20 @@ static void find_next(struct gen_pool *pool, struct gen_pool_chunk *chunk, void 
 unsigned long ext_gen_pool_next(struct gen_pool *pool, unsigned long from, unsigned long to,
 				bool is_free)
 {
-	struct search search = { .from = from, .to = to, .is_free = is_free };
+	struct gen_pool_chunk *chunk = chunk_of(pool);
+	unsigned long start = chunk->start_addr;
 
-	gen_pool_for_each_chunk(pool, find_next, &search);
-	return search.from;
-}
-
-static void clear(struct gen_pool *pool, struct gen_pool_chunk *chunk, void *data)
-{
-	bitmap_zero(chunk->bits, chunk->end_addr - chunk->start_addr + 1);
+	from -= start;
+	to -= start;
+	return start + (is_free ? find_next_zero_bit(chunk->bits, to, from) :
+				  find_next_bit(chunk->bits, to, from));
 }
 
 /* Destroys a pool. Numbers may still be allocated. */
 void ext_gen_pool_destroy(struct gen_pool *pool)
 {
-	gen_pool_for_each_chunk(pool, clear, NULL);
+	struct gen_pool_chunk *chunk = chunk_of(pool);
+
+	bitmap_zero(chunk->bits, chunk->end_addr - chunk->start_addr + 1);
 	gen_pool_destroy(pool);
 }

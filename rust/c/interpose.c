@@ -9,7 +9,6 @@
  */
 #include <linux/compiler.h>
 #include <linux/err.h>
-#include <linux/hash.h>
 #include <linux/hashtable.h>
 #include <linux/irqflags.h>
 #include <linux/rcupdate.h>
@@ -82,33 +81,11 @@ void ext_hook_data_put(struct ext_hook_data *data, enum ext_verbs verbs)
 	put(data, verbs);
 }
 
-u32 ext_dispatch_space(unsigned long mm)
-{
-	return hash_long(mm, EXT_DISPATCH_SPACE_BITS);
-}
-
-static __always_inline enum ext_dispatch dispatch_of(const struct ext_dispatch_cell *cell, unsigned long mm)
-{
-	u32 word = READ_ONCE(cell->word);
-
-	if (likely(word < EXT_DISPATCH_WANTED))
-		return word;
-	word &= EXT_DISPATCH_MASK;
-	if (word == EXT_DISPATCH_DRIVER_ONLY && READ_ONCE(cell->spaces[hash_long(mm, EXT_DISPATCH_SPACE_BITS)]))
-		return EXT_DISPATCH_DRIVER_FIRST;
-	return word;
-}
-
-enum ext_dispatch ext_dispatch_of(const struct ext_dispatch_cell *cell, unsigned long mm)
-{
-	return dispatch_of(cell, mm);
-}
-
 /* Returns whether the driver is called before the hooks. Sets @memory if the page tables show the kind. */
 static __always_inline bool driver_is_first(const struct ext_hook_data *data, u64 start, int access,
 					    enum ext_memory *memory)
 {
-	enum ext_dispatch dispatch = dispatch_of(data->dispatch, (unsigned long)current->mm);
+	enum ext_dispatch dispatch = ext_dispatch_of(data->dispatch, (unsigned long)current->mm);
 
 	/*
 	 * The driver handles on-demand memory itself, without the entry in the task table that this
@@ -151,16 +128,6 @@ struct ib_mr *ext_reg_user_mr(struct ib_pd *pd, u64 start, u64 length, u64 iova,
 	return mr;
 }
 
-static __always_inline u32 slot_of(u32 key)
-{
-	return hash_32(key, EXT_KEY_FILTER_BITS);
-}
-
-u32 ext_key_filter_slot(u32 key)
-{
-	return slot_of(key);
-}
-
 /*
  * An MR of the hooks is counted in their filter before reg_user_mr or rereg_user_mr returns the MR to
  * uverbs, which then publishes the MR under a lock. So a task that deregisters the MR finds a count that is
@@ -171,7 +138,7 @@ __flatten int ext_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
 	struct ext_hook_data *data = get(mr->device, EXT_VERBS_ENDING);
 	int err;
 
-	if (likely(data && !READ_ONCE(data->keys[slot_of(mr->lkey)])))
+	if (likely(data && !READ_ONCE(data->keys[ext_key_filter_slot(mr->lkey)])))
 		err = data->dereg_mr(mr, udata);
 	else
 		err = READ_ONCE(interposer)->dereg_mr(data, mr, udata);

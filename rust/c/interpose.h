@@ -6,6 +6,8 @@
 #ifndef EXT_INTERPOSE_H
 #define EXT_INTERPOSE_H
 
+#include <linux/compiler.h>
+#include <linux/hash.h>
 #include <linux/types.h>
 
 #include "logic.h"
@@ -42,9 +44,23 @@ struct ext_dispatch_cell {
 };
 
 /* Returns the number of the count of an address space. */
-u32 ext_dispatch_space(unsigned long mm);
+static __always_inline u32 ext_dispatch_space(unsigned long mm)
+{
+	return hash_long(mm, EXT_DISPATCH_SPACE_BITS);
+}
+
 /* Returns the value for tasks of an address space. */
-enum ext_dispatch ext_dispatch_of(const struct ext_dispatch_cell *cell, unsigned long mm);
+static __always_inline enum ext_dispatch ext_dispatch_of(const struct ext_dispatch_cell *cell, unsigned long mm)
+{
+	u32 word = READ_ONCE(cell->word);
+
+	if (likely(word < EXT_DISPATCH_WANTED))
+		return word;
+	word &= EXT_DISPATCH_MASK;
+	if (word == EXT_DISPATCH_DRIVER_ONLY && READ_ONCE(cell->spaces[ext_dispatch_space(mm)]))
+		return EXT_DISPATCH_DRIVER_FIRST;
+	return word;
+}
 
 /* The verbs whose calls are counted together. */
 enum ext_verbs {

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Importers that can be revoked, and their invalidation. */
+/* The invalidation of importers. */
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
 
 #include "../helpers/compat.h"
 #include "logic.h"
-
-bool ext_dma_buf_attach_revocable(struct dma_buf_attachment *attach)
-{
-	return dma_buf_attach_revocable(attach);
-}
 
 /* Makes the importer invalidate all mappings, if it has such an operation. */
 void ext_dma_buf_invalidate(struct dma_buf_attachment *attach)

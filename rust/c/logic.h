@@ -6,6 +6,7 @@
 #ifndef EXT_LOGIC_H
 #define EXT_LOGIC_H
 
+#include <linux/hash.h>
 #include <linux/list_bl.h>
 #include <linux/types.h>
 
@@ -17,10 +18,8 @@ struct ext_return_probe;
 struct gen_pool;
 struct lock_class_key;
 struct pci_dev;
-struct vm_area_struct;
 
 /* invalidate.c */
-bool ext_dma_buf_attach_revocable(struct dma_buf_attachment *attach);
 void ext_dma_buf_invalidate(struct dma_buf_attachment *attach);
 void ext_dma_buf_invalidate_mapped(struct dma_buf *buf);
 
@@ -120,10 +119,6 @@ void ext_watch_end(struct ext_watch *watch);
 /* Returns the last error of the function, 0 without an error, or -EAGAIN if a call was missed. */
 int ext_watch_error(const struct ext_watch *watch);
 
-/* pfnmap.c */
-unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
-			     unsigned long end, bool write, u64 *phys);
-
 /* pci_path.c */
 
 /* Path between a function and a device, or its first ancestor on PCI. */
@@ -181,9 +176,6 @@ enum ext_memory {
  */
 enum ext_memory ext_memory_at(unsigned long addr);
 
-/* memcg.c */
-bool ext_memcg_has_headroom(unsigned long bytes);
-
 /* trace.c */
 
 enum ext_trace_point {
@@ -221,12 +213,15 @@ void ext_trace(enum ext_trace_point point, const struct ext_trace_region *region
 /* worker.c */
 void ext_call_in_worker(void (*function)(void *arg), void *arg, struct lock_class_key *key);
 
-/* interpose.c; see rust/ext/rdma/key_filter.rs */
+/* rust/ext/rdma/key_filter.rs */
 
 /* The number of counts of a filter, as a power of two. */
 #define EXT_KEY_FILTER_BITS 12
 
 /* Returns the number of the count of @key. */
-u32 ext_key_filter_slot(u32 key);
+static __always_inline u32 ext_key_filter_slot(u32 key)
+{
+	return hash_32(key, EXT_KEY_FILTER_BITS);
+}
 
 #endif

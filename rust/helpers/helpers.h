@@ -7,6 +7,7 @@
 #ifndef EXT_HELPERS_H
 #define EXT_HELPERS_H
 
+#include <linux/compiler.h>
 #include <linux/completion.h>
 #include <linux/cred.h>
 #include <linux/device.h>
@@ -15,6 +16,7 @@
 #include <linux/dma-resv.h>
 #include <linux/fs.h>
 #include <linux/jiffies.h>
+#include <linux/memcontrol.h>
 #include <linux/memremap.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
@@ -22,6 +24,7 @@
 #include <linux/ratelimit.h>
 #include <linux/rcupdate.h>
 #include <linux/scatterlist.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 #include <linux/uidgid.h>
@@ -113,6 +116,49 @@ static inline u64 ext_file_inode_number(const struct file *file)
 	return file_inode(file)->i_ino;
 }
 
+/* linux/memcontrol.h */
+
+/* Returns whether the memory cgroup of the caller, and all parents, are not near the limit. */
+static inline bool ext_memcg_has_ample_room(unsigned long bytes)
+{
+#ifdef CONFIG_MEMCG
+	/* Each CPU may have charged MEMCG_CHARGE_BATCH pages in advance. */
+	unsigned long pages = DIV_ROUND_UP(bytes, PAGE_SIZE) + MEMCG_CHARGE_BATCH;
+	struct page_counter *counter;
+	bool ample = true;
+
+	if (mem_cgroup_disabled())
+		return true;
+	rcu_read_lock();
+	for (counter = &mem_cgroup_from_task(current)->memory; counter && ample;
+	     counter = counter->parent)
+		ample = page_counter_read(counter) + pages <= READ_ONCE(counter->max);
+	rcu_read_unlock();
+	return ample;
+#else
+	return true;
+#endif
+}
+
+/*
+ * Returns whether the memory cgroup of the caller has headroom for @bytes. A plain allocation above
+ * the limit invokes the OOM killer; the allocation here reclaims, and fails.
+ */
+static inline bool ext_memcg_has_headroom(unsigned long bytes)
+{
+	void *probe;
+	bool has_room;
+
+	/* An allocation may have to clear the memory, so the counters are read first. */
+	if (ext_memcg_has_ample_room(bytes))
+		return true;
+	probe = kmalloc(bytes, GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+	has_room = probe != NULL;
+	OPTIMIZER_HIDE_VAR(probe);
+	kfree(probe);
+	return has_room;
+}
+
 /* linux/mm.h */
 
 /* Of an address in the direct mapping of struct pages. */
@@ -158,6 +204,41 @@ static inline void ext_vma_set_noncached(struct vm_area_struct *vma)
 static inline void ext_vma_set_writecombine(struct vm_area_struct *vma)
 {
 	vma->vm_page_prot = pgprot_writecombine(vma->vm_page_prot);
+}
+
+/*
+ * Returns the number of bytes from @addr on, at most up to @end, that are mapped to
+ * consecutive physical addresses, for writing if @write, and sets *@phys to the first one.
+ * Returns 0 if nothing is mapped at @addr.
+ */
+static inline unsigned long ext_pfnmap_run(struct vm_area_struct *vma, unsigned long addr,
+					   unsigned long end, bool write, u64 *phys)
+{
+	unsigned long at = addr;
+
+	while (at < end) {
+		struct follow_pfnmap_args args = { .vma = vma, .address = at };
+		unsigned long next;
+		bool allowed;
+		u64 here;
+
+		if (follow_pfnmap_start(&args))
+			break;
+		here = PFN_PHYS((u64)args.pfn);
+		allowed = args.writable || !write;
+		/* The entry may be a huge page. */
+		next = (at & args.addr_mask) - args.addr_mask;
+		follow_pfnmap_end(&args);
+
+		if (!allowed)
+			break;
+		if (at == addr)
+			*phys = here;
+		else if (here != *phys + (at - addr))
+			break;
+		at = min(next, end);
+	}
+	return at - addr;
 }
 
 /* linux/pci.h */

@@ -79,7 +79,7 @@ impl Attachment {
         // SAFETY: By the type invariants the object is initialised.
         unsafe {
             ImporterCaps {
-                revocable: helpers::ext_dma_buf_attach_revocable(self.0.get()),
+                revocable: helpers::dma_buf_attach_revocable(self.0.get()),
                 peer2peer: (*self.0.get()).peer2peer,
             }
         }
