@@ -4,13 +4,16 @@
 //! the conversion of errors.
 
 pub use core::{
+    marker::PhantomData,
     mem,
+    ops::Range,
     ptr::{
         self,
         NonNull, //
     }, //
 };
 pub use kernel::{
+    container_of,
     error::{
         from_err_ptr,
         from_result,

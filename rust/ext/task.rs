@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tasks and address spaces, and the kernel code that tasks execute: tables of tasks, calls that the
-//! module waits for, kernel threads, probes of returns, tracepoints.
+//! Tasks and address spaces, and the kernel code that tasks execute.
 
 pub(super) mod calls;
 pub(super) mod id;

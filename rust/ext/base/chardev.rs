@@ -9,32 +9,21 @@
 //! open after the device is unregistered; operations on open files still reach the object.
 
 pub mod control;
-mod handle;
-
-pub(in crate::shared::ext) use self::handle::anon_file;
-pub use self::handle::Opened;
 
 use self::control::Misc;
 use super::{
     device::as_raw,
     vma, //
 };
-use core::marker::PhantomData;
+use crate::shared::{
+    bindings::helpers,
+    prelude::*, //
+};
 use kernel::{
     bindings,
-    container_of,
     device,
-    error::from_result,
-    ffi::c_char,
     fs::File,
     mm::virt::VmaNew,
-    prelude::*,
-    str::CString,
-    sync::{
-        aref::ARef,
-        Arc,
-        ArcBorrow, //
-    },
     uaccess::{
         UserPtr,
         UserSlice,
@@ -88,14 +77,10 @@ impl AddressSpace {
     pub fn new(name: &CStr) -> Result<Self> {
         // The kernel may release a file long after the last reference is dropped, so the operations
         // must not be in this module. Any operations work, as the file is never installed.
-        //
-        // CAST: `O_RDWR` is 2.
-        let (ops, flags) = (
-            &raw const bindings::generic_ro_fops,
-            bindings::O_RDWR as c_int,
-        );
+        let ops = &raw const bindings::generic_ro_fops;
         // SAFETY: The operations are part of the kernel image, and use no private data.
-        unsafe { anon_file(name, ops, core::ptr::null_mut(), flags) }.map(Self)
+        // CAST: `O_RDWR` is 2.
+        unsafe { anon_file(name, ops, ptr::null_mut(), bindings::O_RDWR as c_int) }.map(Self)
     }
 
     /// Returns the C object, valid as long as `self` or a clone of it.
@@ -189,22 +174,18 @@ impl<T: Device> VTable<T> {
         let misc: *mut Misc = unsafe { (*file).private_data }.cast();
         // SAFETY:
         // - `Misc` is a transparent wrapper of `struct miscdevice`, and by the safety requirements
-        //   `misc` is the field of a `Registration<T>`.
-        // - The registration is valid: `misc_deregister()` takes a lock, and `misc_open()` holds
-        //   that lock.
-        // - `node` is initialised before `misc` is registered.
+        //   `misc` is the field of a `Registration<T>`, in which `node` is initialised first.
+        // - The registration is valid: `misc_deregister()` takes a lock that `misc_open()` holds.
         let node = unsafe { &(*container_of!(misc, Registration<T>, misc)).node }.clone();
-        // SAFETY: A file that is being opened has no other user, so this function may set the file
-        // up. The address space lives as long as the node, and the file holds the node until the
-        // release of the file, when no mappings are left.
-        unsafe { (*file).f_mapping = node.space.as_raw() };
-        // SAFETY: The file has no other user.
-        unsafe { (*file).private_data = Arc::into_raw(node).cast_mut().cast() };
+        // SAFETY: A file that is being opened has no other user. The address space lives as long as the
+        // node, which the file holds until its release, when no mappings are left.
+        unsafe {
+            (*file).f_mapping = node.space.as_raw();
+            (*file).private_data = Arc::into_raw(node).cast_mut().cast();
+        }
         0
     }
 
-    /// Returns the private data of `file`.
-    ///
     /// # Safety
     ///
     /// - `Self::open` must have succeeded for `file`, or [`Opened::handle`] must have created it
@@ -217,8 +198,8 @@ impl<T: Device> VTable<T> {
     }
 
     unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: By the safety requirements `private_data` is a reference from `Arc::into_raw`.
-        // The file is being released, so this call may take over the reference.
+        // SAFETY: By the safety requirements `private_data` is a reference from `Arc::into_raw`, which the file
+        // that is being released gives up.
         drop(unsafe { Arc::from_raw((*file).private_data.cast_const().cast::<Node<T>>()) });
         0
     }
@@ -229,7 +210,7 @@ impl<T: Device> VTable<T> {
     ) -> c_int {
         // SAFETY: By the safety requirements `file` is valid for `node` during the call.
         let device = unsafe { Self::node(file) }.device.as_arc_borrow();
-        // SAFETY: By the safety requirements `vma` is being set up, under the `mmap_lock`.
+        // SAFETY: `vma` is being set up, under the `mmap_lock`.
         let vma = unsafe { VmaNew::from_raw(vma) };
         from_result(|| {
             T::vm_ops().attach(vma, T::mmap(device, vma)?);
@@ -240,7 +221,7 @@ impl<T: Device> VTable<T> {
     unsafe extern "C" fn ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
         // SAFETY: By the safety requirements `file` is valid for `node` during the call.
         let node = unsafe { Self::node(file) };
-        // SAFETY: By the safety requirements `file` is an open file of the device.
+        // SAFETY: `file` is an open file of the device.
         let opened = unsafe { Opened::new(node, file) };
         from_result(|| T::ioctl(node.device.as_arc_borrow(), opened, cmd, arg))
     }
@@ -298,4 +279,83 @@ impl<T: Device> VTable<T> {
         compat_ioctl: bindings::compat_ptr_ioctl,
         ..pin_init::zeroed()
     };
+}
+
+/// An open file of a device.
+pub struct Opened<'a> {
+    /// Address space of the mappings of the device.
+    space: &'a AddressSpace,
+    /// Access mode of the file: `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
+    access: c_int,
+}
+
+impl Opened<'_> {
+    /// Returns whether the file was opened for writing.
+    pub fn is_writable(&self) -> bool {
+        // CAST: The constants are small, and not negative.
+        self.access == bindings::O_WRONLY as c_int || self.access == bindings::O_RDWR as c_int
+    }
+
+    /// Creates an anonymous file with the operations of `device`, the access mode of `self` and the address
+    /// space of the device. The file keeps the module loaded. Context: may sleep.
+    pub fn handle<T: Device>(&self, name: &CStr, device: Arc<T>) -> Result<ARef<File>> {
+        let space = self.space.clone();
+        let mapping = space.as_raw();
+        let node = Arc::into_raw(Arc::new(Node { space, device }, GFP_KERNEL_ACCOUNT)?);
+        let ops = &VTable::<T>::VTABLE;
+        // SAFETY: The operations live as long as the module, and the file keeps the module loaded.
+        // The private data is a reference from `Arc::into_raw`, as the operations expect.
+        let file = unsafe { anon_file(name, ops, node.cast_mut().cast(), self.access) }
+            // SAFETY: `node` came from `Arc::into_raw`. Without a file no other code releases the
+            // reference.
+            .inspect_err(|_| drop(unsafe { Arc::from_raw(node) }))?;
+        // SAFETY: This function has the only reference to the file. The address space lives as long as the
+        // node, which the file holds until its release, when no mappings are left.
+        unsafe {
+            (*file.as_ptr()).f_mapping = mapping;
+            helpers::ext_file_allow_at(file.as_ptr());
+        }
+        Ok(file)
+    }
+}
+
+/// Creates an anonymous file without a descriptor. Context: may sleep.
+///
+/// # Safety
+///
+/// The operations must be valid for the private data, as long as the file exists.
+pub(in crate::shared::ext) unsafe fn anon_file(
+    name: &CStr,
+    ops: *const bindings::file_operations,
+    private: *mut c_void,
+    flags: c_int,
+) -> Result<ARef<File>> {
+    let name = name.as_char_ptr();
+    // SAFETY: The name is a C string, which the function copies. The rest are the safety
+    // requirements.
+    let file = from_err_ptr(unsafe {
+        helpers::anon_inode_create_getfile(name, ops, private, flags, ptr::null())
+    })?;
+    let file = NonNull::new(file).ok_or(ENOMEM)?;
+    // SAFETY: The `ARef` takes over the reference that the call returned. No file descriptor refers
+    // to the file, so there is no active `fdget_pos` call. `File` is a transparent wrapper.
+    Ok(unsafe { ARef::from_raw(file.cast()) })
+}
+
+impl<'a> Opened<'a> {
+    /// Wraps an open file.
+    ///
+    /// # Safety
+    ///
+    /// `file` must be a file of the device of `node` that is open for the duration of the call.
+    unsafe fn new<T>(node: &'a Node<T>, file: *mut bindings::file) -> Self {
+        Self {
+            space: &node.space,
+            // SAFETY: By the safety requirements `file` is open, so the pointer is valid. The read
+            // is volatile as fcntl(2) may write other bits; the access mode does not change.
+            // CAST: `O_ACCMODE` is 3.
+            access: (unsafe { (&raw const (*file).f_flags).read_volatile() } & bindings::O_ACCMODE)
+                as c_int,
+        }
+    }
 }

@@ -2,12 +2,11 @@
 
 //! Kernel lockdown, which restricts root.
 
-use crate::shared::bindings::helpers;
-use kernel::{
-    bindings,
-    error::to_result,
+use crate::shared::{
+    bindings::helpers,
     prelude::*, //
 };
+use kernel::bindings;
 
 /// Returns `EPERM` if the kernel is locked down against direct access to PCI devices, as `mmap(2)`
 /// of `resourceN` in sysfs does. The kernel logs the rejection.

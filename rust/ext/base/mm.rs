@@ -3,15 +3,14 @@
 //! The address space of the calling process. [`Locked`] shows that the `mmap_lock` is held. Used to
 //! pin memory.
 
+use crate::shared::prelude::*;
 use core::ops::Deref;
 use kernel::{
     bindings,
-    error::to_result,
     mm::{
         MmWithUser,
         MmapReadGuard, //
     },
-    prelude::*,
     task::CurrentTask, //
 };
 
@@ -45,12 +44,8 @@ impl<'a> Locked<'a> {
     /// Returns `EFAULT` if the process may not access the page, or the driver of the mapping has none, and
     /// `EINTR` at a signal that kills the process. Context: process context; may sleep.
     pub fn fault(&mut self, addr: usize, write: bool) -> Result {
-        let flags = if write {
-            bindings::fault_flag_FAULT_FLAG_WRITE
-        } else {
-            0
-        };
-        let mut unlocked = false;
+        let (write, mut unlocked) = (u32::from(write), false);
+        let flags = write * bindings::fault_flag_FAULT_FLAG_WRITE;
         // SAFETY: By the type invariants this task holds the lock of `mm` for reading, and as `self` is
         // borrowed exclusively, no VMA of `mm` is in use. The lock is held again when the call returns.
         to_result(unsafe {

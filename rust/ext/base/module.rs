@@ -17,7 +17,7 @@ pub struct ThisModuleRef(());
 impl ThisModuleRef {
     /// Takes a reference. Returns `None` if the module is being unloaded.
     pub fn get() -> Option<Self> {
-        // SAFETY: `__this_module` is the module that contains this code.
+        // SAFETY: This is the module that contains the code.
         let taken = unsafe { bindings::try_module_get(&raw mut bindings::__this_module) };
         // Not then_some(): without a reference, an object would be created and dropped.
         // INVARIANT: The reference was just taken.

@@ -3,15 +3,8 @@
 //! String module parameters, which `module!` lacks. A module declares all its parameters in C, with the
 //! type `charp`.
 
-use kernel::{
-    bindings,
-    error::from_result,
-    ffi::{
-        c_char,
-        c_int, //
-    },
-    prelude::*, //
-};
+use crate::shared::prelude::*;
+use kernel::bindings;
 
 /// Returns the value of the string parameter `name`, an empty string for an unset parameter, and
 /// `?` for a value that is not UTF-8. The parameter must not be writable (mode 0444).

@@ -24,11 +24,8 @@ pub use self::{
 
 use crate::shared::{
     bindings::helpers,
-    ext::base::compat::CoreDevice, //
-};
-use core::{
-    ops::Range,
-    ptr::NonNull, //
+    ext::base::compat::CoreDevice,
+    prelude::*, //
 };
 use kernel::{
     bindings,
@@ -37,10 +34,7 @@ use kernel::{
         Bound, //
     },
     devres,
-    error::to_result,
-    pci,
-    prelude::*,
-    sync::aref::ARef, //
+    pci, //
 };
 
 /// Number of BARs of a function, without the expansion ROM and bridge windows.
@@ -138,10 +132,8 @@ pub fn at(domain: u32, bus: u8, slot: u8) -> Option<ARef<pci::Device>> {
     // CAST: Domain numbers are `int` in the kernel; any value is safe.
     let dev =
         unsafe { bindings::pci_get_domain_bus_and_slot(domain as i32, bus.into(), slot.into()) };
-    // SAFETY:
-    // - The call above returned the device with a reference, and the `ARef` takes the reference
-    //   over.
-    // - `pci::Device` is a transparent wrapper of `struct pci_dev`.
+    // SAFETY: The `ARef` takes over the reference of the call. `pci::Device` is a transparent wrapper of
+    // `struct pci_dev`.
     NonNull::new(dev).map(|dev| unsafe { ARef::from_raw(dev.cast()) })
 }
 
@@ -154,11 +146,12 @@ pub fn is_on_bus(dev: &pci::Device) -> bool {
 
 /// Returns the address of `dev` on the bus: domain, bus and slot, as [`at`] takes them.
 pub fn address(dev: &pci::Device) -> (u32, u8, u8) {
+    let dev = as_raw(dev);
     // SAFETY: `dev` is valid while it is borrowed.
     let (domain, id) = unsafe {
         (
-            helpers::pci_domain_nr((*as_raw(dev)).bus),
-            bindings::pci_dev_id(as_raw(dev)),
+            helpers::pci_domain_nr((*dev).bus),
+            bindings::pci_dev_id(dev),
         )
     };
     // CAST: Domain numbers are not negative. `id` has the bus in bits 8 to 15 and the slot below.
@@ -174,8 +167,7 @@ struct Enabled(ARef<pci::Device>);
 
 impl Drop for Enabled {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants this object owns one enable. The object holds a reference
-        // to the device.
+        // SAFETY: By the type invariants this object owns one enable, of a device with a reference.
         unsafe { bindings::pci_disable_device(as_raw(&self.0)) };
     }
 }

@@ -3,14 +3,10 @@
 //! Notifications of the driver core about functions on the PCI bus. A [`Watcher`] handles an
 //! [`Event`] while its [`Registration`] exists.
 
+use crate::shared::prelude::*;
 use kernel::{
     bindings,
-    container_of,
-    error::to_result,
-    pci,
-    prelude::*,
-    sync::Arc,
-    types::Opaque, //
+    pci, //
 };
 
 /// A change of the state of a function.
@@ -34,7 +30,6 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns the event for the C constant `action`, or `None` if watchers do not receive it.
     fn new(action: c_ulong) -> Option<Self> {
         Some(match u32::try_from(action).ok()? {
             bindings::bus_notifier_event_BUS_NOTIFY_BIND_DRIVER => Self::Binding,
@@ -83,18 +78,14 @@ impl<T: Watcher> Registration<T> {
             // INVARIANT: On success `block` is registered. The object is pinned, so `block` stays a
             // field of the object.
             block <- Opaque::try_ffi_init(|slot: *mut bindings::notifier_block| {
-                // SAFETY: `slot` is valid for writes during the initialisation.
-                unsafe {
-                    slot.write(bindings::notifier_block {
-                        notifier_call: Some(Self::call),
-                        ..pin_init::zeroed()
-                    })
+                let block = bindings::notifier_block {
+                    notifier_call: Some(Self::call),
+                    ..pin_init::zeroed()
                 };
-                // SAFETY:
-                // - The write above initialised the slot.
-                // - `watcher`, which the callback uses, is initialised before `block`.
-                // - The PCI bus is never unregistered.
+                // SAFETY: `slot` is valid for writes. `watcher`, which the callback uses, is initialised before
+                // `block`. The PCI bus is never unregistered.
                 to_result(unsafe {
+                    slot.write(block);
                     bindings::bus_register_notifier(&raw const bindings::pci_bus_type, slot)
                 })
             }),
@@ -116,17 +107,14 @@ impl<T: Watcher> Registration<T> {
         dev: *mut c_void,
     ) -> c_int {
         if let Some(event) = Event::new(action) {
-            let block = block.cast::<Opaque<bindings::notifier_block>>();
+            let (block, dev) = (Opaque::cast_from(block), dev.cast::<bindings::device>());
             // SAFETY: By the safety requirements `block` is the field of a registration. The
             // registration is valid, as dropping it waits for this call.
             let watcher = unsafe { &(*container_of!(block, Self, block)).watcher };
-            let dev: *mut bindings::device = dev.cast();
-            // SAFETY: By the safety requirements `dev` is on the PCI bus, and every such device is
-            // embedded in a `struct pci_dev`.
-            let dev = unsafe { container_of!(dev, bindings::pci_dev, dev) };
-            // SAFETY: By the safety requirements the device is valid during the call. `pci::Device`
-            // is a transparent wrapper of `struct pci_dev`.
-            watcher.event(unsafe { &*dev.cast_const().cast::<pci::Device>() }, event);
+            // SAFETY: By the safety requirements `dev` is valid during the call, and on the PCI bus: the
+            // field of a `struct pci_dev`, of which `pci::Device` is a transparent wrapper.
+            let dev: &pci::Device = unsafe { &*container_of!(dev, bindings::pci_dev, dev).cast() };
+            watcher.event(dev, event);
         }
         // CAST: The constant is 0.
         bindings::NOTIFY_DONE as c_int
@@ -137,8 +125,7 @@ impl<T: Watcher> Registration<T> {
 impl<T: Watcher> PinnedDrop for Registration<T> {
     fn drop(self: Pin<&mut Self>) {
         let bus = &raw const bindings::pci_bus_type;
-        // SAFETY: By the type invariants `block` is registered. The call waits for running
-        // callbacks.
+        // SAFETY: By the type invariants `block` is registered. The call waits for running callbacks.
         unsafe { bindings::bus_unregister_notifier(bus, self.block.get()) };
     }
 }

@@ -47,10 +47,15 @@ pub fn source(vma: &VmaRef) -> Option<Source> {
     if vma.flags() & FLAGS != FLAGS || !vma::is_shared(vma) {
         return None;
     }
+    let vma = vma.as_ptr();
     // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
-    let major = unsafe { helpers::ext_vma_chardev_major(vma.as_ptr()) };
-    // SAFETY: A `VmaRef` is valid and locked at least for reading.
-    match unsafe { helpers::ext_vma_magic(vma.as_ptr()) } {
+    let (major, magic) = unsafe {
+        (
+            helpers::ext_vma_chardev_major(vma),
+            helpers::ext_vma_magic(vma),
+        )
+    };
+    match magic {
         // No file.
         0 => None,
         SYSFS => Some(Source::Sysfs),
@@ -77,10 +82,8 @@ pub fn physical(
 ) -> Result<SmallVec<Segment>> {
     let mut segments = SmallVec::new();
     let push = |segment| sg::push(&mut segments, segment);
-    match for_each_run(mm, addr, len, wanted, write, push)? {
-        None => Ok(segments),
-        Some(_) => Err(EFAULT),
-    }
+    let unmapped = for_each_run(mm, addr, len, wanted, write, push)?;
+    unmapped.map_or(Ok(segments), |_| Err(EFAULT))
 }
 
 /// Faults in the pages of `[addr, addr + len)` that are not mapped yet, for writing if `write` is true.
@@ -131,16 +134,16 @@ fn for_each_run(
         }
         let mut phys = 0;
         let upto = end.min(vma.end());
-        // SAFETY:
-        // - The VMA is valid, and `at` lies in the VMA.
-        // - `mm` shows that the `mmap_lock` is held for reading.
+        // SAFETY: `at` lies in the VMA, and `mm` shows that the `mmap_lock` is held for reading.
         let got = unsafe { helpers::ext_pfnmap_run(vma.as_ptr(), at, upto, write, &mut phys) };
         if got == 0 {
             return Ok(Some(at));
         }
         // CAST: `usize` has 64 bits on all architectures with RDMA and Rust support.
-        let (addr, len) = (phys, got as u64);
-        f(Segment { addr, len })?;
+        f(Segment {
+            addr: phys,
+            len: got as u64,
+        })?;
         at += got;
     }
     Ok(None)

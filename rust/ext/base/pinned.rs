@@ -13,16 +13,12 @@ use super::{
     },
     small_vec::SmallVec, //
 };
-use crate::shared::bindings::helpers;
-use core::{
-    mem::MaybeUninit,
-    ops::Range, //
-};
-use kernel::{
-    bindings,
-    page::PAGE_SIZE,
+use crate::shared::{
+    bindings::helpers,
     prelude::*, //
 };
+use core::mem::MaybeUninit;
+use kernel::bindings;
 
 /// Returns whether a driver's error can mean that the memory cannot be pinned.
 ///
@@ -30,15 +26,8 @@ use kernel::{
 /// (peer-to-peer memory) or `EOPNOTSUPP`. The limit on locked memory is checked before the pages
 /// are looked at: `ENOMEM`, `EPERM`. Drivers return `EINVAL` as well.
 pub fn could_not_pin(e: Error) -> bool {
-    [
-        EFAULT,
-        ENOMEM,
-        EPERM,
-        EINVAL,
-        compat::eremoteio(),
-        compat::eopnotsupp(),
-    ]
-    .contains(&e)
+    let others = [compat::eremoteio(), compat::eopnotsupp()];
+    [EFAULT, ENOMEM, EPERM, EINVAL].contains(&e) || others.contains(&e)
 }
 
 /// Returns whether the page at `addr` in the calling process can be pinned as RDMA drivers pin host
@@ -49,10 +38,7 @@ pub fn can_pin(addr: usize, write: bool) -> bool {
     if task.mm().is_none() {
         return true;
     }
-    let mut flags = bindings::FOLL_LONGTERM;
-    if write {
-        flags |= bindings::FOLL_WRITE;
-    }
+    let flags = bindings::FOLL_LONGTERM | write_flag(write);
     let mut page: *mut bindings::page = core::ptr::null_mut();
     // SAFETY: There is room for one pointer, and the task has an mm.
     let pinned =
@@ -63,6 +49,10 @@ pub fn can_pin(addr: usize, write: bool) -> bool {
     // SAFETY: The call above pinned this page.
     unsafe { bindings::unpin_user_page(page) };
     true
+}
+
+fn write_flag(write: bool) -> c_uint {
+    c_uint::from(write) * bindings::FOLL_WRITE
 }
 
 /// Returns an address of the calling process without the bits that the CPU ignores (LAM, TBI), as
@@ -139,10 +129,7 @@ impl Pages {
     /// Returns `EFAULT` if a page is not mapped, not writable, or not peer-to-peer memory, and
     /// `EINTR` if the process is being killed. Context: process context; may sleep.
     pub fn pin(_mm: &mm::Locked<'_>, addr: usize, n: usize, write: bool) -> Result<Self> {
-        let mut flags = bindings::FOLL_PCI_P2PDMA | bindings::FOLL_NOFAULT;
-        if write {
-            flags |= bindings::FOLL_WRITE;
-        }
+        let flags = bindings::FOLL_PCI_P2PDMA | bindings::FOLL_NOFAULT | write_flag(write);
         // INVARIANT: There are no pages yet.
         let mut this = Self {
             segments: SmallVec::new(),
@@ -150,22 +137,17 @@ impl Pages {
         let mut batch = KVec::with_capacity(n.min(Self::BATCH), GFP_KERNEL_ACCOUNT)?;
         let mut done = 0;
         while done < n {
-            let start = done
-                .checked_mul(PAGE_SIZE)
-                .and_then(|at| addr.checked_add(at));
+            let start = done.checked_mul(PAGE_SIZE);
+            let start = start.and_then(|at| addr.checked_add(at)).ok_or(EFAULT)?;
             batch.clear();
             let spare: &mut [MaybeUninit<*mut bindings::page>] = batch.spare_capacity_mut();
             let want = (n - done).min(Self::BATCH).min(spare.len());
             // SAFETY: `spare` has space for `want` pointers. `_mm` shows that the `mmap_lock` of
             // this process is held, and the function does not release the lock.
             let got = unsafe {
-                bindings::pin_user_pages(
-                    start.ok_or(EFAULT)?,
-                    // CAST: At most `BATCH`.
-                    want as c_ulong,
-                    flags,
-                    spare.as_mut_ptr().cast(),
-                )
+                let pages = spare.as_mut_ptr().cast();
+                // CAST: At most `BATCH`.
+                bindings::pin_user_pages(start, want as c_ulong, flags, pages)
             };
             let got = match usize::try_from(got) {
                 Ok(0) => return Err(EFAULT),
@@ -173,10 +155,12 @@ impl Pages {
                 // CAST: An errno.
                 Err(_) => return Err(Error::from_errno(got as c_int)),
             };
-            // SAFETY: The call has written `got` pointers, and `got` is at most `want`.
-            unsafe { batch.inc_len(got) };
-            // SAFETY: The call has pinned these pages, once each.
-            unsafe { this.add(&batch) }?;
+            // SAFETY: The call has pinned `got` pages, once each, and written their pointers. `got` is at most
+            // `want`.
+            unsafe {
+                batch.inc_len(got);
+                this.add(&batch)?;
+            }
             done += got;
         }
         Ok(this)
@@ -191,18 +175,22 @@ impl Pages {
     unsafe fn add(&mut self, pages: &[*mut bindings::page]) -> Result {
         for (i, &page) in pages.iter().enumerate() {
             // SAFETY: By the safety requirements the page is pinned, and so valid.
-            let phys = unsafe { helpers::ext_page_to_phys(page) };
-            // SAFETY: By the safety requirements the page is pinned, and so valid.
-            let kept = if unsafe { helpers::is_pci_p2pdma_page(page) } {
+            let (addr, is_p2p) = unsafe {
+                (
+                    helpers::ext_page_to_phys(page),
+                    helpers::is_pci_p2pdma_page(page),
+                )
+            };
+            let kept = if is_p2p {
                 // INVARIANT: By the safety requirements the object owns the pin now.
                 // CAST: `PAGE_SIZE` is less than 2^32.
-                let (addr, len) = (phys, PAGE_SIZE as u64);
+                let len = PAGE_SIZE as u64;
                 sg::push(&mut self.segments, Segment { addr, len })
             } else {
                 Err(EFAULT)
             };
             if kept.is_err() {
-                for &page in pages.iter().skip(i) {
+                for &page in &pages[i..] {
                     // SAFETY: By the safety requirements the page is pinned.
                     unsafe { bindings::unpin_user_page(page) };
                 }

@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pages of RAM that a driver owns. [`Pages`] is the memory, [`Part`] a part of the memory in a
-//! table. Used by clients without a device, for examples and tests.
+//! Pages of RAM that a driver owns. Used by clients without a device, for examples and tests.
 
 use super::sg::{
     PageTable,
     Segment,
     Segments, //
 };
-use crate::shared::bindings::helpers;
-use core::{
-    ops::Range,
-    ptr::NonNull, //
+use crate::shared::{
+    bindings::helpers,
+    prelude::*, //
 };
 use kernel::{
     alloc::flags::__GFP_ZERO,
     page::{
         BorrowedPage,
-        Page,
-        PAGE_SIZE, //
-    },
-    prelude::*,
-    sync::Arc, //
+        Page, //
+    }, //
 };
 
 /// Pages of RAM, zeroed when they are allocated.

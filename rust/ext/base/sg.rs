@@ -53,15 +53,8 @@ pub use self::{
 };
 
 use super::small_vec::SmallVec;
-use core::{
-    iter::Peekable,
-    mem,
-    ops::Range, //
-};
-use kernel::{
-    page::PAGE_SIZE,
-    prelude::*, //
-};
+use crate::shared::prelude::*;
+use core::iter::Peekable;
 
 /// A range of physical addresses or of DMA addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

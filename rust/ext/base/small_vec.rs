@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A vector without an allocation for a single element. Used for lists that usually have a single
-//! element.
+//! A vector without an allocation for a single element, which most lists have.
 
+use crate::shared::prelude::*;
 use core::{
-    mem,
     ops::{
         Deref,
         DerefMut, //
     },
     slice, //
 };
-use kernel::{
-    alloc::Flags,
-    macros::kunit_tests,
-    prelude::*, //
-};
+use kernel::alloc::Flags;
 
 /// A vector that needs no allocation for a single element. For most types as large as a [`KVVec`].
 pub struct SmallVec<T>(Storage<T>);

@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A pointer to shared data. Readers load the pointer without a lock, and a writer replaces the
-//! data as a whole.
-//!
-//! The main type is [`Snapshot`]. Used for lists that are read by every registration and seldom
-//! change.
+//! data as a whole. Used for lists that are read by every registration and seldom change.
 
 use super::compat::AtomicPtr;
-use core::{
-    marker::PhantomData,
-    ptr, //
-};
+use crate::shared::prelude::*;
 use kernel::{
     bindings,
-    sync::{
-        atomic::{
-            Acquire,
-            Full, //
-        },
-        rcu,
-        Arc,
-        ArcBorrow, //
-    },
+    sync::rcu, //
 };
 
 /// An RCU-protected `Option<Arc<T>>`, for a static: nothing drops the value with the object.
-///
-/// A reader takes a reference in an RCU read-side section, without a lock or an allocation.
 ///
 /// # Invariants
 ///
@@ -50,15 +34,10 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     /// Returns a reference to the current value.
     pub fn load(&self) -> Option<Arc<T>> {
         let _rcu = rcu::read_lock();
-        let ptr = self.ptr.load(Acquire);
-        if ptr.is_null() {
-            return None;
-        }
-        // SAFETY:
-        // - By the type invariants `ptr` came from `Arc::into_raw`.
-        // - By the type invariants the reference is released only after a grace period, so not
-        //   before this RCU read-side section ends.
-        Some(unsafe { ArcBorrow::from_raw(ptr) }.into())
+        let ptr = NonNull::new(self.ptr.load(Acquire))?;
+        // SAFETY: By the type invariants `ptr` came from `Arc::into_raw`, and the reference is released only
+        // after a grace period, so not before this RCU read-side section ends.
+        Some(unsafe { ArcBorrow::from_raw(ptr.as_ptr()) }.into())
     }
 
     /// Calls `f` with the current value, if there is a value. Takes no reference, so that CPUs that
@@ -66,8 +45,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     /// RCU read-side section.
     pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
         let _rcu = rcu::read_lock();
-        // SAFETY: By the type invariants `ptr` is null or valid, and the reference is released only after
-        // a grace period, so not before this RCU read-side section ends.
+        // SAFETY: `ptr` is null, or valid as in `load`.
         let value = unsafe { self.ptr.load(Acquire).as_ref() }?;
         Some(f(value))
     }
@@ -76,21 +54,18 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     /// may sleep.
     pub fn replace(&self, new: Option<Arc<T>>) -> Option<Arc<T>> {
         let new = new.map_or(ptr::null_mut(), |arc| Arc::into_raw(arc).cast_mut());
-        // INVARIANT: `new` is null or came from `Arc::into_raw`, and `self` takes over the
-        // reference.
+        // INVARIANT: `new` is null or came from `Arc::into_raw`, and `self` takes over the reference.
         let old = self.ptr.xchg(new, Full);
         if old.is_null() {
             return None;
         }
-        // SAFETY: The called function only sleeps, and the context of this function allows
-        // sleeping.
-        unsafe { bindings::synchronize_rcu() };
-        // SAFETY:
-        // - By the type invariants `old` came from `Arc::into_raw`.
-        // - `self` does not point to the value any more. Every reader that loaded the pointer has
-        //   since taken a reference or left the RCU read-side section. So this call may take over
-        //   the reference of `self`.
-        Some(unsafe { Arc::from_raw(old) })
+        // SAFETY: The context allows sleeping. By the type invariants `old` came from `Arc::into_raw`. Every
+        // reader that loaded the pointer has since taken a reference or left the RCU read-side section, so this
+        // call may take over the reference of `self`.
+        unsafe {
+            bindings::synchronize_rcu();
+            Some(Arc::from_raw(old))
+        }
     }
 
     /// Sets the value until the result is dropped. Context: may sleep.

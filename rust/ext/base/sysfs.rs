@@ -1,69 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Directories with text files in sysfs.
-//!
-//! A type that implements [`Files`] describes the files, and a [`Directory`] is the directory. Used
-//! for statistics, and for switches that root sets.
-//!
-//! Not supported: binary files, and uevents.
+//! Directories with text files in sysfs, for statistics, and for switches that root sets. A type that
+//! implements [`Files`] describes the files of a [`Directory`].
 
-use crate::shared::ext::base::device::as_raw as device_raw;
-use core::{
-    marker::PhantomData,
-    mem::offset_of,
-    ptr, //
+use crate::shared::{
+    ext::base::device::as_raw as device_raw,
+    prelude::*, //
 };
+use core::mem::offset_of;
 use kernel::{
     bindings,
     device::{
         Bound,
         Device, //
     },
-    error::{
-        from_result,
-        to_result, //
-    },
-    ffi,
-    fmt,
-    page::PAGE_SIZE,
-    prelude::*,
     str::Formatter,
-    sync::Completion,
-    types::Opaque, //
+    sync::Completion, //
 };
+
+type Show<T> = fn(&T, &mut Formatter<'_>) -> fmt::Result;
+type Store<T> = fn(&T, &str) -> Result;
 
 /// One file of a directory: the name and the functions that read and write the text.
 #[repr(C)]
 pub struct File<T> {
     attr: bindings::attribute,
-    show: fn(&T, &mut Formatter<'_>) -> fmt::Result,
-    store: Option<fn(&T, &str) -> Result>,
+    show: Show<T>,
+    store: Option<Store<T>>,
 }
 
 impl<T> File<T> {
     /// Creates the description of a file of mode 0444 whose text `show` writes.
-    pub const fn new(name: &'static CStr, show: fn(&T, &mut Formatter<'_>) -> fmt::Result) -> Self {
+    pub const fn new(name: &'static CStr, show: Show<T>) -> Self {
         Self::with(name, 0o444, show, None)
     }
 
     /// Creates the description of a file of mode 0644. `store` handles a write, whose text has no
     /// white space at the ends. Both functions may sleep.
-    pub const fn writable(
-        name: &'static CStr,
-        show: fn(&T, &mut Formatter<'_>) -> fmt::Result,
-        store: fn(&T, &str) -> Result,
-    ) -> Self {
+    pub const fn writable(name: &'static CStr, show: Show<T>, store: Store<T>) -> Self {
         Self::with(name, 0o644, show, Some(store))
     }
 
     // With lockdep the attribute has fields that are not named here.
     #[allow(clippy::needless_update)]
-    const fn with(
-        name: &'static CStr,
-        mode: u16,
-        show: fn(&T, &mut Formatter<'_>) -> fmt::Result,
-        store: Option<fn(&T, &str) -> Result>,
-    ) -> Self {
+    const fn with(name: &'static CStr, mode: u16, show: Show<T>, store: Option<Store<T>>) -> Self {
         Self {
             attr: bindings::attribute {
                 name: kernel::str::as_char_ptr_in_const_context(name),
@@ -107,9 +87,7 @@ struct Node<T> {
 
 // SAFETY: The kobject is used only through functions that take the needed locks.
 unsafe impl<T: Send> Send for Node<T> {}
-// SAFETY:
-// - The kobject is used only through functions that take the needed locks.
-// - `data` is only shared, and `T` is `Sync`.
+// SAFETY: As for `Send`; `data` is only shared.
 unsafe impl<T: Sync> Sync for Node<T> {}
 
 /// The C operations.
@@ -145,20 +123,18 @@ impl<T: Files> Ktype<T> {
     unsafe extern "C" fn show(
         kobj: *mut bindings::kobject,
         attr: *mut bindings::attribute,
-        buf: *mut ffi::c_char,
+        buf: *mut c_char,
     ) -> isize {
-        // SAFETY: The node lives until kobject_del() has waited for this call.
-        let node = unsafe { Self::node(kobj) };
-        // SAFETY: By the safety requirements `attr` is the first field of an entry of `T::FILES`,
-        // and `T::FILES` is `'static`.
-        let file = unsafe { &*attr.cast::<File<T>>() };
+        // SAFETY: The node lives until kobject_del() has waited for this call. By the safety requirements `attr`
+        // is the first field of an entry of `T::FILES`, which is `'static`.
+        let (node, file) = unsafe { (Self::node(kobj), &*attr.cast::<File<T>>()) };
         // SAFETY: By the safety requirements `buf` is a buffer of one page.
         let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), PAGE_SIZE) };
 
         from_result(|| {
             let mut out = Formatter::new(buf);
             (file.show)(&node.data, &mut out).map_err(|_| EFBIG)?;
-            // CAST: At most `PAGE_SIZE`.
+            // CAST: At most `PAGE_SIZE`, as below.
             Ok(out.bytes_written() as isize)
         })
     }
@@ -166,7 +142,7 @@ impl<T: Files> Ktype<T> {
     unsafe extern "C" fn store(
         kobj: *mut bindings::kobject,
         attr: *mut bindings::attribute,
-        buf: *const ffi::c_char,
+        buf: *const c_char,
         count: usize,
     ) -> isize {
         // SAFETY: As in `show`.
@@ -177,9 +153,7 @@ impl<T: Files> Ktype<T> {
         from_result(|| {
             let store = file.store.ok_or(EIO)?;
             let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
-            store(&node.data, text.trim())?;
-            // CAST: At most `PAGE_SIZE`.
-            Ok(count as isize)
+            store(&node.data, text.trim()).map(|()| count as isize)
         })
     }
 
@@ -200,9 +174,7 @@ pub struct Directory<T: Files> {
 }
 
 impl<T: Files> Directory<T> {
-    /// Creates the directory `name` in `parent`.
-    ///
-    /// Returns `EEXIST` if the name is taken. Context: may sleep.
+    /// Creates the directory `name` in `parent`. Returns `EEXIST` if the name is taken. Context: may sleep.
     ///
     /// # Safety
     ///
@@ -241,32 +213,28 @@ impl<T: Files> Directory<T> {
         Ok(dir)
     }
 
-    /// Creates the directory `name` in `parent`.
-    ///
-    /// Returns `EEXIST` if the name is taken. Context: may sleep.
+    /// Creates the directory `name` in `parent`. Returns `EEXIST` if the name is taken. Context: may sleep.
     pub fn inside<P: Files>(parent: &Directory<P>, name: &CStr, data: T) -> Result<Self> {
         // SAFETY: `parent` is in sysfs while it is borrowed.
         unsafe { Self::in_kobject(parent.node.kobj.get(), name, data) }
     }
 
-    /// Creates the directory `name` in the directory of `dev`.
-    ///
-    /// Returns `EEXIST` if the name is taken. Context: may sleep.
+    /// As [`Self::inside`], in the directory of `dev`.
     pub fn in_device(dev: &Device<Bound>, name: &CStr, data: T) -> Result<Self> {
         // SAFETY: `dev` is valid while borrowed, and a bound device is in sysfs.
         unsafe { Self::in_kobject(&raw mut (*device_raw(dev)).kobj, name, data) }
     }
 
-    /// Creates the directory `/sys/kernel/mm/<name>`.
-    ///
-    /// Returns `EEXIST` if the name is taken, `ENOENT` if there is no `/sys/kernel/mm`. Context:
-    /// may sleep.
+    /// As [`Self::inside`], in `/sys/kernel/mm`. Returns `ENOENT` if that does not exist.
     pub fn in_kernel_mm(name: &CStr, data: T) -> Result<Self> {
-        // SAFETY: The kernel sets `kernel_kobj` at boot and does not change the pointer afterwards.
-        let root = unsafe { bindings::kernel_kobj };
-        // SAFETY: `kernel_kobj` is never freed, so the sysfs node is valid. The name is a C string.
-        let kn = unsafe {
-            bindings::kernfs_find_and_get_ns((*root).sd, c"mm".as_char_ptr(), ptr::null())
+        // SAFETY: The kernel sets `kernel_kobj` at boot, and never changes the pointer nor frees the object.
+        let (root, kn) = unsafe {
+            let root = bindings::kernel_kobj;
+            let mm = c"mm".as_char_ptr();
+            (
+                root,
+                bindings::kernfs_find_and_get_ns((*root).sd, mm, ptr::null()),
+            )
         };
         if kn.is_null() {
             return Err(ENOENT);
@@ -276,11 +244,10 @@ impl<T: Files> Directory<T> {
         //
         // SAFETY: This function holds a reference to `kn`, so `kn` is valid.
         let mm = unsafe { (*kn).priv_ }.cast::<bindings::kobject>();
-        // SAFETY: `priv` of a directory in sysfs is NULL or the kobject. The kernel creates the
-        // kobject of /sys/kernel/mm at boot and never removes the kobject.
+        // SAFETY: `priv` of a directory in sysfs is NULL or the kobject. The kernel never removes the kobject of
+        // /sys/kernel/mm.
         let dir = match unsafe { mm.as_ref() } {
-            // SAFETY: The checks show that `mm` is the kobject of /sys/kernel/mm, and that kobject
-            // is never removed.
+            // SAFETY: The checks show that `mm` is the kobject of /sys/kernel/mm.
             Some(k) if k.sd == kn && k.parent == root => unsafe {
                 Self::in_kobject(mm, name, data)
             },
@@ -294,12 +261,12 @@ impl<T: Files> Directory<T> {
 
 impl<T: Files> Drop for Directory<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the kobject is initialised.
-        unsafe { bindings::kobject_del(self.node.kobj.get()) };
-        // SAFETY: By the type invariants this object owns one reference.
-        unsafe { bindings::kobject_put(self.node.kobj.get()) };
-        // Another task may hold the last reference. The memory and this code must outlive the last
-        // reference.
+        // SAFETY: By the type invariants the kobject is initialised, and this object owns one reference.
+        unsafe {
+            bindings::kobject_del(self.node.kobj.get());
+            bindings::kobject_put(self.node.kobj.get());
+        }
+        // The memory and this code must outlive the last reference, which another task may hold.
         self.node.released.wait_for_completion();
     }
 }

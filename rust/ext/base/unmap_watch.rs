@@ -22,26 +22,15 @@
 //!   dma-buf, never waits for such a notifier: reclaim unmaps RAM alone, and the notifier is of a range
 //!   without RAM. The owner ensures that.
 
-use crate::shared::bindings::helpers;
-use core::{
-    ops::Range,
-    ptr::NonNull, //
+use crate::shared::{
+    bindings::helpers,
+    prelude::*, //
 };
 use kernel::{
     bindings,
-    container_of,
-    error::to_result,
     impl_has_work,
     mm::MmWithUser,
-    new_spinlock,
     new_work,
-    prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow,
-        SpinLock, //
-    },
-    types::Opaque,
     workqueue::{
         Queue,
         Work,
@@ -89,10 +78,10 @@ unsafe impl Sync for OwnedQueue {}
 
 impl OwnedQueue {
     fn new(name: &CStr, flags: bindings::wq_flags) -> Result<Self> {
-        let (format, flags) = (c"%s".as_char_ptr(), bindings::wq_flags_WQ_UNBOUND | flags);
+        let (format, name) = (c"%s".as_char_ptr(), name.as_char_ptr());
+        let flags = bindings::wq_flags_WQ_UNBOUND | flags;
         // SAFETY: The format takes one C string, which the function copies.
-        let queue =
-            unsafe { bindings::alloc_workqueue_noprof(format, flags, 0, name.as_char_ptr()) };
+        let queue = unsafe { bindings::alloc_workqueue_noprof(format, flags, 0, name) };
         // INVARIANT: The function returns NULL or a new workqueue.
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
@@ -255,11 +244,10 @@ impl<T: OnUnmap> Watch<T> {
         range: *const bindings::mmu_notifier_range,
         seq: c_ulong,
     ) -> bool {
-        // SAFETY: By the safety requirements `raw` is the field of a `Watch<T>`. `Opaque` is transparent.
-        let this = unsafe { container_of!(Opaque::cast_from(raw), Self, notifier) };
-        // SAFETY: The watch is in an `Arc`. Until the notifier is removed, the owner has a reference, or a work
-        // item that removes it.
-        let this = unsafe { ArcBorrow::from_raw(this) };
+        // SAFETY: By the safety requirements `raw` is the field of a `Watch<T>`, which is in an `Arc`. Until the
+        // notifier is removed, the owner has a reference, or a work item that removes it.
+        let this =
+            unsafe { ArcBorrow::from_raw(container_of!(Opaque::cast_from(raw), Self, notifier)) };
         // SAFETY: By the safety requirements the range is valid.
         let (flags, event) = unsafe { ((*range).flags, (*range).event) };
 
@@ -292,17 +280,12 @@ impl<T: OnUnmap> Watch<T> {
         if flags & bindings::MMU_NOTIFIER_RANGE_BLOCKABLE as c_uint == 0 {
             return false;
         }
-        if !this.wait(limit) {
+        let (Limit::Usual(ms) | Limit::Short(ms)) = limit;
+        // SAFETY: The completion is initialised, and valid while `this` is.
+        if !unsafe { helpers::ext_wait_for_completion_timeout(this.ended.get(), ms) } {
             this.set_late();
         }
         true
-    }
-
-    /// Waits for the end of [`OnUnmap::unmapped`], for `limit` at most. Returns whether it came in time.
-    fn wait(&self, limit: Limit) -> bool {
-        let (Limit::Usual(ms) | Limit::Short(ms)) = limit;
-        // SAFETY: The completion is initialised, and valid while `self` is.
-        unsafe { helpers::ext_wait_for_completion_timeout(self.ended.get(), ms) }
     }
 
     /// Records that a task has waited for too long, once.
@@ -357,10 +340,7 @@ impl<T: OnUnmap> Watched<T> {
     ) -> Result<Self> {
         let watch = Arc::pin_init(
             pin_init!(Watch {
-                notifier <- Opaque::ffi_init(|slot: *mut bindings::mmu_interval_notifier| {
-                    // SAFETY: The slot is valid for writes, and zero is valid for the C object.
-                    unsafe { slot.write(pin_init::zeroed()) }
-                }),
+                notifier: Opaque::zeroed(),
                 state <- new_spinlock!(
                     State { phase: Phase::Idle, dropped: false },
                     "unmap_watch::Watch::state"
@@ -376,9 +356,8 @@ impl<T: OnUnmap> Watched<T> {
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        // SAFETY:
-        // - The object stays in place, and is not freed before the notifier is removed.
-        // - The process uses `mm`, and holds no lock of `mm` here.
+        // SAFETY: The object stays in place, and is not freed before the notifier is removed. The process uses
+        // `mm`, and holds no lock of `mm` here.
         let inserted = to_result(unsafe {
             bindings::mmu_interval_notifier_insert(
                 watch.notifier.get(),

@@ -5,8 +5,10 @@
 //!
 //! An object implements [`Mapping`], and a static [`Ops`] holds the operations.
 
-use crate::shared::bindings::helpers;
-use core::marker::PhantomData;
+use crate::shared::{
+    bindings::helpers,
+    prelude::*, //
+};
 use kernel::{
     bindings,
     mm::{
@@ -17,15 +19,7 @@ use kernel::{
         },
         MmapReadGuard, //
     },
-    page::{
-        BorrowedPage,
-        PAGE_SIZE, //
-    },
-    prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow, //
-    },
+    page::BorrowedPage, //
 };
 
 /// The object behind a VMA.
@@ -84,9 +78,10 @@ impl<T: Mapping> Ops<T> {
         let vma = vma.as_ptr();
         // INVARIANT: Both fields are set before any other task can see the VMA.
         // SAFETY: A `VmaNew` is valid and exclusive, so its fields may be written.
-        unsafe { (*vma).vm_private_data = Arc::into_raw(data).cast_mut().cast() };
-        // SAFETY: A `VmaNew` is valid and exclusive.
-        unsafe { (*vma).vm_ops = &raw const self.inner };
+        unsafe {
+            (*vma).vm_private_data = Arc::into_raw(data).cast_mut().cast();
+            (*vma).vm_ops = &raw const self.inner;
+        }
     }
 
     /// Finds the VMA at `addr` and returns the `T` behind the VMA, or `None` if there is no VMA
@@ -99,12 +94,9 @@ impl<T: Mapping> Ops<T> {
     pub fn behind(&'static self, vma: &VmaRef) -> Option<Found<T>> {
         // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
         let ops = unsafe { (*vma.as_ptr()).vm_ops };
-        if !core::ptr::eq(ops, &raw const self.inner) {
-            return None;
-        }
-        Some(Found {
-            // SAFETY: By the comparison above `vma` is a VMA of this `Ops<T>`. The lock behind a
-            // `VmaRef` keeps the VMA open.
+        ptr::eq(ops, &raw const self.inner).then(|| Found {
+            // SAFETY: By the comparison `vma` is a VMA of this `Ops<T>`. The lock behind a `VmaRef` keeps
+            // the VMA open.
             data: unsafe { Self::data(vma.as_ptr()) }.into(),
             start: vma.start(),
             end: vma.end(),
@@ -113,8 +105,6 @@ impl<T: Mapping> Ops<T> {
         })
     }
 
-    /// Returns the object behind `vma`.
-    ///
     /// # Safety
     ///
     /// `vma` must be a VMA of an `Ops<T>` that is not closed during `'a`.
@@ -126,34 +116,27 @@ impl<T: Mapping> Ops<T> {
     }
 
     unsafe extern "C" fn open(vma: *mut bindings::vm_area_struct) {
-        // SAFETY: By the safety requirements `vma` is a copy of an open VMA, and the reference of
-        // the open VMA keeps the object during the call.
+        // SAFETY: `vma` is a copy of an open VMA, whose reference keeps the object during the call.
         let data: Arc<T> = unsafe { Self::data(vma) }.into();
         // INVARIANT: Now the copy owns a reference too.
         let _ = Arc::into_raw(data);
     }
 
     unsafe extern "C" fn close(vma: *mut bindings::vm_area_struct) {
-        // SAFETY:
-        // - By the type invariants `vm_private_data` came from `Arc::into_raw`.
-        // - By the safety requirements the VMA is being closed, so this call may take over the
-        //   reference.
+        // SAFETY: By the type invariants `vm_private_data` came from `Arc::into_raw`, and the VMA, which is being
+        // closed, gives its reference up.
         drop(unsafe { Arc::from_raw((*vma).vm_private_data.cast_const().cast::<T>()) });
     }
 
     unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
-        // SAFETY: By the safety requirements `vmf` is a fault, valid during the call.
-        let at = unsafe { (*vmf).__bindgen_anon_1 };
-        let fault = Fault {
-            // SAFETY: The VMA of a fault is valid during the call, and by the safety requirements
-            // the `mmap_lock` is held.
-            vma: unsafe { VmaRef::from_raw(at.vma) },
-            addr: at.address,
-            pgoff: at.pgoff,
+        // SAFETY: `vmf` is a fault, valid during the call, as is its VMA, and the `mmap_lock` is held.
+        let (at, vma) = unsafe {
+            let at = (*vmf).__bindgen_anon_1;
+            (at, VmaRef::from_raw(at.vma))
         };
-        // SAFETY: By the safety requirements `at.vma` is a VMA of an `Ops<T>`; a VMA is not closed
-        // during a fault.
-        match unsafe { Self::data(at.vma) }.fault(&fault) {
+        let (addr, pgoff) = (at.address, at.pgoff);
+        // SAFETY: The VMA is one of an `Ops<T>`, and is not closed during a fault.
+        match unsafe { Self::data(at.vma) }.fault(&Fault { vma, addr, pgoff }) {
             Ok(()) | Err(EBUSY) => bindings::vm_fault_reason_VM_FAULT_NOPAGE,
             Err(ENOMEM) => bindings::vm_fault_reason_VM_FAULT_OOM,
             Err(_) => bindings::vm_fault_reason_VM_FAULT_SIGBUS,
@@ -216,12 +199,8 @@ pub struct Found<T> {
 impl<T> Found<T> {
     /// Returns whether the process may read, or write if `write`.
     pub fn allows(&self, write: bool) -> bool {
-        let bit = if write {
-            bindings::VMA_WRITE_BIT
-        } else {
-            bindings::VMA_READ_BIT
-        };
-        self.flags & (1 << bit) != 0
+        let bits = [bindings::VMA_READ_BIT, bindings::VMA_WRITE_BIT];
+        self.flags & (1 << bits[usize::from(write)]) != 0
     }
 
     /// Returns the offset in the file, in bytes, of the address `addr` in the VMA.
@@ -242,9 +221,8 @@ impl Fault<'_> {
     /// A fault maps pages up to the next multiple of this number of bytes.
     const AROUND: usize = 512 * PAGE_SIZE;
 
-    /// Maps the page of the fault, and pages after it that are not mapped yet.
-    ///
-    /// `page` returns the page at an offset in the file, in pages.
+    /// Maps the page of the fault, and pages after it that are not mapped yet. `page` returns the page at an
+    /// offset in the file, in pages.
     ///
     /// Returns `EFAULT` if `page` returns `None` for the fault itself, `EINVAL` if the VMA is not
     /// `VM_MIXEDMAP`, `EBUSY` if another task has mapped the page, and `ENOMEM`. Context: may
@@ -256,13 +234,9 @@ impl Fault<'_> {
         // Fault-around is an optimization: pages that cannot be mapped now fault later.
         let end = (self.addr | (Self::AROUND - 1)).min(self.vma.end() - 1);
         for i in 1..=(end - self.addr) / PAGE_SIZE {
-            let Some(page) = page(self.pgoff + i) else {
-                break;
-            };
-            if vma
-                .vm_insert_page(self.addr + i * PAGE_SIZE, &page)
-                .is_err()
-            {
+            let insert =
+                |page: BorrowedPage<'_>| vma.vm_insert_page(self.addr + i * PAGE_SIZE, &*page);
+            if !page(self.pgoff + i).is_some_and(|page| insert(page).is_ok()) {
                 break;
             }
         }

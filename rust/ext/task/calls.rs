@@ -1,34 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counts of calls, to wait for before data of a device is freed or the module's code is unloaded.
-//!
-//! An [`InFlight`] counts the calls in the hooks of one device. [`INFLIGHT`] counts the calls in
-//! the functions of this module that kernel code calls by a replaced pointer, and a [`TextRef`]
-//! is a reference to the module's text with these functions. Used by
-//! the interposed verbs and by the hook on `ib_umem_get_desc()`.
+//! Counts of calls, to wait for before data of a device is freed ([`InFlight`]) or the module's code is
+//! unloaded ([`INFLIGHT`], [`TextRef`]). Used by the interposed verbs and by the hook on
+//! `ib_umem_get_desc()`.
 
 use super::id::{
     hash,
     TaskId, //
 };
-use crate::shared::bindings::helpers;
-use core::ptr::NonNull;
-use kernel::{
-    prelude::*,
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Full,
-            Relaxed,
-            Release, //
-        },
-        Arc, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
+use crate::shared::{
+    bindings::helpers,
+    prelude::*, //
 };
 
 /// Number of counters, as a power of two.
@@ -69,10 +51,9 @@ unsafe impl Send for InFlight {}
 unsafe impl Sync for InFlight {}
 
 impl InFlight {
-    /// Creates a count without calls, which calls can enter. Returns `ENOMEM` without memory.
-    /// Context: may sleep.
+    /// Creates a count without calls, which calls can enter. Context: may sleep.
     pub fn new() -> Result<Self> {
-        // SAFETY: The context of this function allows to sleep.
+        // SAFETY: The context of this function allows sleeping.
         let calls = unsafe { helpers::ext_inflight_new() };
         // INVARIANT: The function returns NULL or a new object.
         NonNull::new(calls).map(Self).ok_or(ENOMEM)
@@ -102,14 +83,12 @@ impl Drop for InFlight {
 }
 
 /// The calls in the functions of this module that stand for others: operations of devices, and
-/// functions of ib_core. InFlightCalls that an [`InFlight`] counts are not among them.
+/// functions of ib_core. Calls that an [`InFlight`] counts are not among them.
 pub static INFLIGHT: InFlightCalls = InFlightCalls::new();
 
-/// A reference to the text of the functions of this module that replace other functions.
-///
-/// Each owner of replacement functions has a reference. Dropping the last reference waits until no
-/// task executes the functions any more, so that one Tasks RCU grace period serves all owners.
-/// Context: dropping the last reference may sleep.
+/// A reference to the text of the functions of this module that replace other functions, for each owner
+/// of such functions. Dropping the last reference waits until no task executes the functions any more, so
+/// that one Tasks RCU grace period serves all owners. Context: dropping the last reference may sleep.
 #[derive(Clone)]
 pub struct TextRef(Arc<Drain>);
 
@@ -172,10 +151,8 @@ impl InFlightCalls {
 
     /// Waits until no call is inside. Returns the number of calls that have left.
     fn wait(&self) -> u64 {
-        self.0
-            .iter()
-            .map(CallCounter::wait)
-            .fold(0, u64::wrapping_add)
+        let left = self.0.iter().map(CallCounter::wait);
+        left.fold(0, u64::wrapping_add)
     }
 
     /// Waits until no task uses the code of the functions any more. When `drain` is called no
@@ -188,8 +165,7 @@ impl InFlightCalls {
     pub fn drain(&self) {
         loop {
             let before = self.wait();
-            // SAFETY: The called function only sleeps, and the context of this function allows
-            // sleeping.
+            // SAFETY: The context of this function allows sleeping.
             unsafe { helpers::ext_synchronize_rcu_tasks() };
             if self.entered() == before {
                 return;

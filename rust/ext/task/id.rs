@@ -2,12 +2,10 @@
 
 //! The identity and the name of the current task.
 
-use core::{
-    fmt::{
-        self,
-        Write, //
-    },
-    ptr, //
+use crate::shared::prelude::*;
+use core::fmt::{
+    self,
+    Write, //
 };
 use kernel::{
     current,

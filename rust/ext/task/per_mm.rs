@@ -1,42 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that belong to an address space, and are dropped when the address space ends.
-//!
-//! [`PerMm`] holds at most one object for each address space. Used for the names that a process has
-//! given to memory. An address space ends when the last process exits or executes another program.
-//! Open files do not delay the end, and `fork()` does not copy an object. The module also has the
-//! [`size`] of an address space.
+//! Objects that belong to an address space, and are dropped when the address space ends: when the last
+//! process exits or executes another program. Open files do not delay the end, and `fork()` does not copy
+//! an object. Used for the names that a process has given to memory.
 
 use super::id::hash;
-use core::{
-    marker::PhantomData,
-    ptr::NonNull, //
-};
+use crate::shared::prelude::*;
 use kernel::{
     bindings,
-    error::to_result,
     mm::MmWithUser,
-    new_spinlock,
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNode, //
-    },
-    sync::{
-        atomic::{
-            Acquire,
-            Atomic,
-            Relaxed,
-            Release, //
-        },
-        Arc,
-        SpinLock, //
-    },
-    time::{
-        delay::fsleep,
-        Delta, //
-    },
-    types::Opaque, //
+    }, //
 };
 
 /// The number of locks, as a power of two. Processes seldom share a lock.
@@ -59,11 +35,8 @@ struct Entry<T: Send + Sync + 'static> {
     _notifier: Notified<T>,
 }
 
-struct Shard<T: Send + Sync + 'static> {
-    /// No entry is added any more.
-    closed: bool,
-    entries: RBTree<MmId, Entry<T>>,
-}
+/// By the address space.
+type Entries<T> = RBTree<MmId, Entry<T>>;
 
 /// The data that the notifiers refer to.
 #[pin_data]
@@ -72,21 +45,21 @@ struct Spaces<T: Send + Sync + 'static> {
     notifiers: Atomic<usize>,
     /// Leaf locks, each held for one look-up or change.
     #[pin]
-    shards: [SpinLock<Shard<T>>; 1 << BITS],
+    shards: [SpinLock<Entries<T>>; 1 << BITS],
 }
 
 impl<T: Send + Sync + 'static> Spaces<T> {
-    fn shard(&self, mm: MmId) -> &SpinLock<Shard<T>> {
+    fn shard(&self, mm: MmId) -> &SpinLock<Entries<T>> {
         &self.shards[hash(mm, BITS)]
     }
 
     fn get(&self, mm: MmId) -> Option<Arc<T>> {
-        let shard = self.shard(mm).lock();
-        shard.entries.get(&mm).map(|entry| entry.object.clone())
+        let entries = self.shard(mm).lock();
+        entries.get(&mm).map(|entry| entry.object.clone())
     }
 
     fn remove(&self, mm: MmId) {
-        let removed = self.shard(mm).lock().entries.remove_node(&mm);
+        let removed = self.shard(mm).lock().remove_node(&mm);
         drop(removed);
     }
 }
@@ -101,11 +74,7 @@ impl<T: Send + Sync + 'static> PerMm<T> {
         let spaces = pin_init!(Spaces {
             notifiers: Atomic::new(0),
             shards <- pin_init::pin_init_array_from_fn(|_| {
-                let shard = Shard {
-                    closed: false,
-                    entries: RBTree::new(),
-                };
-                new_spinlock!(shard, "per_mm::Spaces::shards")
+                new_spinlock!(RBTree::new(), "per_mm::Spaces::shards")
             }),
         });
         Ok(Self(Arc::pin_init(spaces, GFP_KERNEL)?))
@@ -136,19 +105,16 @@ impl<T: Send + Sync + 'static> PerMm<T> {
             _notifier: Notified::new(mm, &self.0)?,
         };
         let node = RBTreeNode::new(id, entry, GFP_KERNEL_ACCOUNT)?;
-        let mut shard = self.0.shard(id).lock();
-        if let Some(entry) = shard.entries.get(&id) {
+        let mut entries = self.0.shard(id).lock();
+        if let Some(entry) = entries.get(&id) {
             let other = entry.object.clone();
-            drop(shard);
+            // The notifier of the node is put without the lock.
+            drop(entries);
             return Ok(other);
         }
-        if shard.closed {
-            drop(shard);
-            return Err(ENODEV);
-        }
         // The process runs, so the address space has not ended.
-        let old = shard.entries.insert(node);
-        drop(shard);
+        let old = entries.insert(node);
+        drop(entries);
         drop(old);
         Ok(object)
     }
@@ -157,10 +123,8 @@ impl<T: Send + Sync + 'static> PerMm<T> {
 impl<T: Send + Sync + 'static> Drop for PerMm<T> {
     fn drop(&mut self) {
         for shard in &self.0.shards {
-            let mut shard = shard.lock();
-            shard.closed = true;
-            let entries = core::mem::replace(&mut shard.entries, RBTree::new());
-            drop(shard);
+            let entries = mem::replace(&mut *shard.lock(), RBTree::new());
+            // Without the lock.
             drop(entries);
         }
         // SAFETY: The function only sleeps.
@@ -192,19 +156,17 @@ impl<T: Send + Sync + 'static> Notifier<T> {
         ..pin_init::zeroed()
     };
 
-    /// Handles the end of an address space. May sleep.
-    ///
     /// # Safety
     ///
     /// `raw` must be the first field of a `Notifier<T>` that is not freed before the call returns.
     unsafe extern "C" fn release(raw: *mut bindings::mmu_notifier, mm: *mut bindings::mm_struct) {
-        // SAFETY: By the safety requirements the object is valid. `remove` puts the notifier but
-        // does not free the notifier: the kernel waits for this call.
+        // SAFETY: By the safety requirements the object is valid. `remove` puts the notifier; the kernel frees
+        // it after this call.
         let spaces = unsafe { &(*raw.cast::<Self>()).spaces };
         spaces.remove(mm.addr());
     }
 
-    /// Handles the end of the notifier, in an SRCU callback.
+    /// Called by SRCU.
     ///
     /// # Safety
     ///

@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Errors of a function of another module whose callers ignore them.
-//!
-//! A [`ReturnProbe`] is a kretprobe that is armed only while tasks watch, and for a second more.
-//! Otherwise the probe costs the callers of the function nothing. Used for drivers that ignore a
-//! failed invalidation.
+//! Errors of a function of another module whose callers ignore them, as drivers ignore a failed
+//! invalidation. A [`ReturnProbe`] is a kretprobe that is armed only while tasks watch, and for a second
+//! more: otherwise it costs the callers of the function nothing.
 
-use crate::shared::bindings::helpers;
-use core::{
-    marker::PhantomData,
-    ptr::NonNull, //
+use crate::shared::{
+    bindings::helpers,
+    prelude::*, //
 };
-use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    prelude::*,
-    types::{
-        NotThreadSafe,
-        Opaque, //
-    }, //
-};
+use kernel::types::NotThreadSafe;
 
 /// A probe on the returns of a function.
 ///
@@ -37,12 +24,9 @@ unsafe impl Sync for ReturnProbe {}
 
 impl ReturnProbe {
     /// Creates a probe on the function `symbol`, which must return an `int`. `symbol` may begin
-    /// with the name of a module and a colon.
+    /// with the name of a module and a colon; the module may be unloaded before the probe is dropped.
     ///
-    /// Fails if there is no such function, or if the kernel cannot probe the function. The module
-    /// may be unloaded before the probe is dropped.
-    ///
-    /// Context: may sleep.
+    /// Fails if there is no such function, or if the kernel cannot probe the function. Context: may sleep.
     pub fn new(symbol: &'static CStr) -> Result<Self> {
         // SAFETY: The name is static.
         let raw = from_err_ptr(unsafe { helpers::ext_return_probe_new(symbol.as_char_ptr()) })?;
@@ -50,12 +34,9 @@ impl ReturnProbe {
         NonNull::new(raw).map(Self).ok_or(ENOMEM)
     }
 
-    /// Watches the calls of the function by the current task until the result is dropped.
-    ///
-    /// Any number of tasks may watch: a task waits while 128 others do. Fails if the probe cannot be
-    /// armed now, for example without memory.
-    ///
-    /// Context: may sleep.
+    /// Watches the calls of the function by the current task until the result is dropped. A task waits while
+    /// 128 others watch. Fails if the probe cannot be armed now, for example without memory. Context: may
+    /// sleep.
     pub fn watch(&self) -> Result<Watch<'_>> {
         let watch = KBox::new(Opaque::zeroed(), GFP_KERNEL)?;
         // SAFETY: The object stays in its box until drop, which happens in this task. By the type

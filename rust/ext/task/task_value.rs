@@ -4,15 +4,9 @@
 //! that cannot get the value as an argument, such as a hook, looks for the value of the task.
 
 use super::id::TaskId;
-use crate::shared::bindings::helpers;
-use core::{
-    ffi::c_void,
-    marker::PhantomData,
-    ptr::NonNull, //
-};
-use kernel::{
-    prelude::*,
-    types::Opaque, //
+use crate::shared::{
+    bindings::helpers,
+    prelude::*, //
 };
 
 /// A task with a value, which the object has borrowed for `'a`. Drop removes the value. Each module has

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tracepoints of registrations: `/sys/kernel/tracing/events/ib_peer_mem`.
-//!
-//! C header: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h). A caller measures
-//! the time only with a [`Timer`], which does nothing while the tracepoint is off. Without
-//! `CONFIG_TRACEPOINTS` all tracepoints are off. Context: any.
+//! Tracepoints of registrations: `/sys/kernel/tracing/events/ib_peer_mem`. A caller measures the time only
+//! with a [`Timer`], which does nothing while the tracepoint is off. Without `CONFIG_TRACEPOINTS` all
+//! tracepoints are off. Context: any.
 
-use crate::shared::bindings::helpers;
-use kernel::{
-    prelude::*,
-    time::{
-        Instant,
-        Monotonic, //
-    },
+use crate::shared::{
+    bindings::helpers,
+    prelude::*, //
 };
 
 /// The tracepoints.
@@ -72,7 +66,6 @@ impl Point {
         self.emit(event, 0);
     }
 
-    /// Records the event, if the tracepoint is on.
     fn emit(self, event: &Event<'_>, nanoseconds: i64) {
         let region = helpers::ext_trace_region {
             client: text(event.client.unwrap_or("-")),

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls in a kernel worker, outside of the calling process.
-//!
-//! [`run`] calls a function, and the function gets a [`Worker`]. Used for imports of a dma-buf, and
-//! for objects that must not belong to the calling process.
+//! Calls in a kernel worker, for imports of a dma-buf, and for objects that must not belong to the calling
+//! process.
 //!
 //! A worker uses the file table of the kernel threads. A file descriptor installed by
 //! [`Worker::with_fd`] is invisible to every process: no process can use, close, duplicate or
@@ -53,9 +51,8 @@ pub struct Worker(NotThreadSafe);
 impl Worker {
     /// Calls `f` with a file descriptor of `file`, and closes the descriptor.
     ///
-    /// Returns `EMFILE` if 1024 descriptors are open in this way. If the kernel starts a usermode
-    /// helper meanwhile, the helper's copy of the descriptor is closed in `execve()`, before the
-    /// helper runs. Context: may sleep.
+    /// Returns `EMFILE` if 1024 descriptors are open in this way. `execve()` closes the copy of a usermode
+    /// helper that the kernel starts meanwhile. Context: may sleep.
     pub fn with_fd<R>(&self, file: &File, f: impl FnOnce(i32) -> R) -> Result<R> {
         let fd = FileDescriptorReservation::get_unused_fd_flags(bindings::O_CLOEXEC)?;
         let number = fd.reserved_fd();
@@ -76,8 +73,6 @@ struct Call<F, T> {
     result: MaybeUninit<T>,
 }
 
-/// Executes a [`Call`].
-///
 /// # Safety
 ///
 /// - `call` must point to a `Call<F, T>` with the function present, and no other code may access
@@ -87,8 +82,7 @@ unsafe extern "C" fn execute<F, T>(call: *mut c_void)
 where
     F: FnOnce(&Worker) -> T,
 {
-    // SAFETY: By the safety requirements `call` points to a `Call<F, T>` that only this function
-    // accesses now.
+    // SAFETY: By the safety requirements only this function accesses the `Call<F, T>`.
     let call = unsafe { &mut *call.cast::<Call<F, T>>() };
     if let Some(function) = call.function.take() {
         // INVARIANT: The current task is a kernel thread, as this function requires.
@@ -97,11 +91,8 @@ where
 }
 
 /// Calls `f` in a kernel worker and returns the result. Waits uninterruptibly until `f` has
-/// returned, so `f` can borrow from the caller.
-///
-/// If the caller is a kernel thread, the caller executes `f` directly: kernel threads have the file
-/// table already, and so no worker waits for another worker. Context: may sleep; see the module
-/// documentation for locks.
+/// returned, so `f` can borrow from the caller. A kernel thread executes `f` directly: it has the file
+/// table already, and so no worker waits for another worker. Context: may sleep; see above for locks.
 pub fn run<T, F>(class: Pin<&'static LockClassKey>, f: F) -> T
 where
     T: Send,
@@ -138,8 +129,7 @@ where
             class.as_ptr(),
         )
     };
-    // SAFETY: `execute()` has returned. The function was present, so `execute()` has written the
-    // result.
+    // SAFETY: The function was present, so `execute()` has written the result.
     unsafe { call.result.assume_init() }
 }
 

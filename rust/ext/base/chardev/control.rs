@@ -3,19 +3,8 @@
 //! A misc device, and a character device with ioctls only, without an object behind the node: a driver
 //! implements [`Control`] and keeps a [`Registration`].
 
-use core::{
-    marker::PhantomData,
-    ptr, //
-};
-use kernel::{
-    bindings,
-    error::{
-        from_result,
-        to_result, //
-    },
-    prelude::*,
-    types::Opaque, //
-};
+use crate::shared::prelude::*;
+use kernel::bindings;
 
 /// A registered misc device. Dropping it removes the node and waits for `open(2)`.
 ///
@@ -53,22 +42,21 @@ impl Misc {
             // INVARIANT: On success the structure is registered. The object is pinned, so the
             // structure does not move.
             raw <- Opaque::try_ffi_init(move |slot: *mut bindings::miscdevice| {
-                // SAFETY: `slot` is valid for writes during the initialisation.
-                unsafe {
-                    slot.write(bindings::miscdevice {
-                        // CAST: The constant is 255.
-                        minor: bindings::MISC_DYNAMIC_MINOR as c_int,
-                        name,
-                        fops,
-                        parent,
-                        mode,
-                        ..pin_init::zeroed()
-                    })
+                let device = bindings::miscdevice {
+                    // CAST: The constant is 255.
+                    minor: bindings::MISC_DYNAMIC_MINOR as c_int,
+                    name,
+                    fops,
+                    parent,
+                    mode,
+                    ..pin_init::zeroed()
                 };
-                // SAFETY: The write above initialised the slot. By the safety requirements the
-                // name, the operations and what they use are valid, and `parent` is valid during
-                // the call, which takes a reference.
-                to_result(unsafe { bindings::misc_register(slot) })
+                // SAFETY: `slot` is valid for writes. By the safety requirements the name, the operations and
+                // what they use are valid, and `parent` is valid during the call, which takes a reference.
+                to_result(unsafe {
+                    slot.write(device);
+                    bindings::misc_register(slot)
+                })
             }),
         })
     }
@@ -119,8 +107,6 @@ impl<T: Control> Registration<T> {
 struct VTable<T: Control>(PhantomData<T>);
 
 impl<T: Control> VTable<T> {
-    /// `file_operations.unlocked_ioctl`.
-    ///
     /// Dereferences no pointer, so any arguments are safe.
     extern "C" fn ioctl(_: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
         from_result(|| T::ioctl(cmd, arg))

@@ -3,14 +3,13 @@
 //! A [`PciDriver`] as a driver of the kernel crate.
 
 use super::PciDriver;
-use core::marker::PhantomData;
+use crate::shared::prelude::*;
 use kernel::{
     device::{
         Bound,
         Core, //
     },
-    pci,
-    prelude::*, //
+    pci, //
 };
 
 /// A function, while the driver core calls the driver.

@@ -10,17 +10,12 @@ use super::{
 };
 use crate::shared::{
     bindings::helpers,
-    ext::base::device, //
+    ext::base::device,
+    prelude::*, //
 };
-use core::ops::Range;
 use kernel::{
     bindings,
-    container_of,
-    macros::kunit_tests,
-    page::PAGE_SIZE,
-    pci,
-    prelude::*,
-    sync::aref::ARef, //
+    pci, //
 };
 
 /// Physical addresses in a memory BAR of any function.
@@ -64,9 +59,8 @@ impl BarRange {
     /// peer-to-peer memory. A bridge like an Intel VMD does not. Context: may sleep.
     pub fn of_p2pdma(map: Range<u64>) -> Option<Self> {
         // SAFETY: `dev` is valid while it is borrowed.
-        Self::find(map, |dev| unsafe {
-            helpers::ext_pci_has_p2pdma(as_raw(dev))
-        })
+        let provides = |dev: &_| unsafe { helpers::ext_pci_has_p2pdma(as_raw(dev)) };
+        Self::find(map, provides)
     }
 
     /// Returns the innermost memory BAR that contains all of `wanted`, of the functions for which
@@ -82,12 +76,9 @@ impl BarRange {
                     continue;
                 };
                 if is_narrower(best.as_ref().map(|best| &best.phys), &phys, &wanted) {
+                    let dev = dev.into();
                     // INVARIANT: `mem_bar` returned these addresses for this BAR.
-                    best = Some(Self {
-                        dev: dev.into(),
-                        index,
-                        phys,
-                    });
+                    best = Some(Self { dev, index, phys });
                 }
             }
         });
@@ -137,9 +128,7 @@ impl BarRange {
 
     /// Returns the offset from physical addresses in the BAR to bus addresses.
     pub fn bus_offset(&self) -> i64 {
-        // SAFETY: `self.dev` holds a reference, and by the type invariants `index` is the number of a
-        // standard BAR.
-        // CAST: `index` is less than `BARS`.
+        // SAFETY: `self.dev` holds a reference, and by the type invariants `index` is less than `BARS`.
         unsafe { helpers::ext_pci_bus_offset(as_raw(&self.dev), self.index as i32) }
     }
 }
@@ -174,8 +163,7 @@ fn for_each_function<F: FnMut(&pci::Device)>(mut f: F) {
         // `pci::Device` is a transparent wrapper of it.
         let dev: &pci::Device = unsafe { &*container_of!(dev, bindings::pci_dev, dev).cast() };
         // SAFETY: By the safety requirements.
-        let f = unsafe { &mut *f.cast::<F>() };
-        f(dev);
+        (unsafe { &mut *f.cast::<F>() })(dev);
         0
     }
 
@@ -196,16 +184,10 @@ fn msix_parts_of(dev: &pci::Device) -> [Option<(u32, Range<u64>)>; 2] {
     // The flags are the upper half of the first word.
     let registers = [0, bindings::PCI_MSIX_TABLE, bindings::PCI_MSIX_PBA];
     let [flags, table, pending] = registers.map(|register| {
-        let mut word = u32::MAX;
-        // SAFETY: `dev` is valid while it is borrowed, and `word` is valid for a write.
         // CAST: The configuration space has 4096 bytes.
-        unsafe {
-            bindings::pci_read_config_dword(
-                as_raw(dev),
-                i32::from(cap) + register as i32,
-                &mut word,
-            )
-        };
+        let (at, mut word) = (i32::from(cap) + register as i32, u32::MAX);
+        // SAFETY: `dev` is valid while it is borrowed, and `word` is valid for a write.
+        unsafe { bindings::pci_read_config_dword(as_raw(dev), at, &mut word) };
         word
     });
     if flags == u32::MAX {

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Errors and resets of a function.
-//!
-//! A driver implements [`Recovery`]; `Handlers` has the C callbacks.
+//! Errors and resets of a function. A driver implements [`Recovery`].
 //!
 //! When PCI reports an error, all functions below the port take part in the recovery. If a function
-//! has a driver without these callbacks, or no driver, no function is recovered.
-//!
-//! C header: [`include/linux/pci.h`](srctree/include/linux/pci.h),
+//! has a driver without these callbacks, or no driver, no function is recovered; see
 //! Documentation/PCI/pci-error-recovery.rst.
 
 use super::{
@@ -17,16 +13,14 @@ use super::{
 };
 use crate::shared::{
     bindings::helpers,
-    ext::base::compat::PciDriver, //
+    ext::base::compat::PciDriver,
+    prelude::*, //
 };
-use core::marker::PhantomData;
 use kernel::{
     bindings,
     device::Bound,
     error::VTABLE_DEFAULT_ERROR,
-    pci,
-    prelude::*,
-    types::ForeignOwnable, //
+    pci, //
 };
 
 /// A driver that takes part in the recovery from errors and resets, if the driver implements both
@@ -87,13 +81,16 @@ impl<T: Recovery> Handlers<T> {
     ///
     /// `T` must be bound to `dev`, and the caller must hold the lock of `dev`.
     unsafe fn with(dev: *mut bindings::pci_dev, f: fn(&pci::Device<Bound>, &T::Data)) {
-        // SAFETY: By the safety requirements `dev` is a valid device.
-        let data = unsafe { bindings::dev_get_drvdata(&raw mut (*dev).dev) };
+        // SAFETY: By the safety requirements `dev` is a valid device, and the driver is bound during this call.
+        let (data, dev) = unsafe {
+            (
+                bindings::dev_get_drvdata(&raw mut (*dev).dev),
+                Self::bound(dev),
+            )
+        };
         if data.is_null() {
             return;
         }
-        // SAFETY: By the safety requirements the driver is bound during this call.
-        let dev = unsafe { Self::bound(dev) };
         // SAFETY: `T` is bound, so `data` was stored by `Device::set_drvdata`, and has the layout of
         // `T::Data`. The data is dropped only with the lock held.
         let data = unsafe { <Pin<KBox<T::Data>> as ForeignOwnable>::borrow(data.cast()) };
@@ -125,12 +122,12 @@ impl<T: Recovery> Handlers<T> {
     }
 
     unsafe extern "C" fn slot_reset(dev: *mut bindings::pci_dev) -> bindings::pci_ers_result_t {
-        // Restores the state saved by the driver or by the PCI core.
-        //
-        // SAFETY: By the safety requirements `dev` is a valid device.
-        unsafe { bindings::pci_restore_state(dev) };
-        // SAFETY: By the safety requirements the driver is bound during this call.
-        let dev = unsafe { Self::bound(dev) };
+        // SAFETY: By the safety requirements `dev` is a valid device, and the driver is bound during this call.
+        let dev = unsafe {
+            // The state saved by the driver or by the PCI core.
+            bindings::pci_restore_state(dev);
+            Self::bound(dev)
+        };
         if answers(dev) {
             // The kernel may use the saved state only once, so save the state for the next error.
             save_state(dev);
@@ -162,8 +159,7 @@ impl<T: Recovery> Handlers<T> {
 /// core is from before the driver was bound, when memory space may not have been enabled. Context:
 /// may sleep. The caller holds the lock of `dev`.
 pub fn save_state(dev: &pci::Device<Bound>) {
-    // Fails only if a capability has no buffer. The capability is then not restored.
-    //
+    // Fails only if a capability has no buffer, and then does not restore it.
     // SAFETY: `dev` is valid while it is borrowed.
     unsafe { bindings::pci_save_state(as_raw(dev)) };
 }
@@ -177,7 +173,6 @@ pub fn answers(dev: &pci::Device<Bound>) -> bool {
         return false;
     }
     // The BARs of a virtual function are in the physical function.
-    //
     // SAFETY: `dev` is valid while borrowed, and the field does not change.
     if unsafe { (*raw).is_virtfn() } != 0 {
         return true;
@@ -204,14 +199,12 @@ impl Bar {
         let register = |number: u32| {
             let mut value = 0;
             let at = bindings::PCI_BASE_ADDRESS_0 + 4 * number;
-            // SAFETY: `dev` is valid while borrowed, and the offset is one of the six BAR
-            // registers.
+            // SAFETY: `dev` is valid while borrowed, and the offset is one of the six BAR registers.
             // CAST: At most 0x24.
             unsafe { bindings::pci_read_config_dword(as_raw(dev), at as c_int, &mut value) };
             value
         };
         // The lowest four bits are flags.
-        //
         // CAST: The casts take the halves of the address.
         register(self.index) & !0xf == address as u32
             && (!self.has(bindings::IORESOURCE_MEM_64)

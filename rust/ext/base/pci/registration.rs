@@ -16,29 +16,19 @@ use crate::shared::{
             PciDriver, //
         },
         device::as_raw as device_raw, //
-    }, //
+    },
+    prelude::*, //
 };
-use core::{
-    marker::PhantomData,
-    mem::offset_of, //
-};
+use core::mem::offset_of;
 use kernel::{
     bindings,
-    container_of,
     driver::{
         self,
         DriverLayout,
         RegistrationOps, //
     },
-    error::{
-        from_result,
-        to_result,
-        VTABLE_DEFAULT_ERROR, //
-    },
-    pci,
-    prelude::*,
-    sync::aref::ARef,
-    types::Opaque, //
+    error::VTABLE_DEFAULT_ERROR,
+    pci, //
 };
 
 /// A driver that has the file `bind_with`, if the driver implements the function.
@@ -67,8 +57,7 @@ impl Attach<'_> {
     /// Returns `EBUSY` if `dev` has a driver, `ENODEV` if `dev` does not match, and otherwise the
     /// result of `probe()`. Context: may sleep. Calls `probe()` of the driver.
     pub fn attach(&self, dev: &pci::Device) -> Result {
-        // SAFETY: By the type invariants the driver is registered, and `dev` is valid while
-        // borrowed.
+        // SAFETY: By the type invariants the driver is registered, and `dev` is valid while borrowed.
         to_result(unsafe { bindings::device_driver_attach(self.driver, device_raw(dev.as_ref())) })
     }
 }
@@ -189,17 +178,14 @@ impl<T: Recovery + BindWith> Registration<T> {
         })
     }
 
-    /// Adds the id `vendor`:`device` to the driver, as a write to `new_id` does.
-    ///
-    /// Binds the driver to matching functions that have no driver. Context: may sleep. Calls
-    /// `probe()` of the driver.
+    /// Adds the id `vendor`:`device` to the driver, as a write to `new_id` does, and binds the driver to
+    /// matching functions that have no driver. Context: may sleep. Calls `probe()` of the driver.
     pub fn add_id(&self, vendor: u16, device: u16) -> Result {
-        // SAFETY: Every driver on the PCI bus is embedded in a `struct pci_driver`, and by the type
-        // invariants the driver is registered.
-        let drv = unsafe { container_of!(self.driver, bindings::pci_driver, driver) };
         let any = u32::MAX;
-        // SAFETY: By the type invariants the driver is registered.
+        // SAFETY: By the type invariants the driver is registered. Every driver on the PCI bus is embedded in a
+        // `struct pci_driver`.
         to_result(unsafe {
+            let drv = container_of!(self.driver, bindings::pci_driver, driver);
             bindings::pci_add_dynid(drv, vendor.into(), device.into(), any, any, 0, 0, 0)
         })
     }
@@ -213,13 +199,13 @@ impl<T: Recovery + BindWith> Registration<T> {
     /// Returns `EEXIST` if `dev` has a `driver_override` already. Context: may sleep. Calls
     /// `probe()` of the driver.
     pub fn bind(&self, dev: &ARef<pci::Device>) -> Result<(Override, Result)> {
-        let device = device_raw((**dev).as_ref());
+        let (device, name) = (device_raw((**dev).as_ref()), self.name.as_char_ptr());
         // SAFETY: `dev` is valid while it is borrowed.
         if unsafe { helpers::ext_device_has_override(device) } {
             return Err(EEXIST);
         }
         // SAFETY: `dev` is valid while it is borrowed, and `name` is a C string.
-        to_result(unsafe { helpers::ext_device_set_override(device, self.name.as_char_ptr()) })?;
+        to_result(unsafe { helpers::ext_device_set_override(device, name) })?;
         // INVARIANT: The call above has set the override.
         let set = Override {
             dev: dev.clone(),
@@ -258,14 +244,14 @@ pub struct Override {
 
 impl Drop for Override {
     fn drop(&mut self) {
-        let device = device_raw((*self.dev).as_ref());
-        // SAFETY: The object holds a reference to the device, and the name is a C string.
-        if !unsafe { helpers::ext_device_override_is(device, self.driver.as_char_ptr()) } {
-            return;
+        let (device, none) = (device_raw((*self.dev).as_ref()), c"".as_char_ptr());
+        // SAFETY: The object holds a reference to the device, and both texts are C strings.
+        unsafe {
+            if helpers::ext_device_override_is(device, self.driver.as_char_ptr()) {
+                // Without a name the call allocates nothing, so it succeeds.
+                let _ = helpers::ext_device_set_override(device, none);
+            }
         }
-        // SAFETY: The object holds a reference to the device, and the text is a C string. Without a
-        // name the call allocates nothing, so it succeeds.
-        let _ = unsafe { helpers::ext_device_set_override(device, c"".as_char_ptr()) };
     }
 }
 
@@ -275,7 +261,8 @@ fn find(name: &CStr) -> Result<*mut bindings::device_driver> {
     // SAFETY: `name` is a C string, and the PCI bus is never unregistered.
     let drv = unsafe { bindings::driver_find(name.as_char_ptr(), bus) };
     if drv.is_null() {
-        return Err(ENOENT);
+        Err(ENOENT)
+    } else {
+        Ok(drv)
     }
-    Ok(drv)
 }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The entries of a [`Table`](super::Table), in a `struct sg_table`.
+//! The entries of a [`Table`](super::Table).
 
 use super::Segment;
-use crate::shared::bindings::helpers;
-use core::cell::UnsafeCell;
-use kernel::{
-    bindings,
-    error::to_result,
-    page::PAGE_SIZE,
+use crate::shared::{
+    bindings::helpers,
     prelude::*, //
 };
+use core::cell::UnsafeCell;
+use kernel::bindings;
 
 /// The entries that fit into a page. A user determines the size of a longer list. So a memory cgroup at
 /// its limit fails the allocation, and does not invoke the OOM killer.
@@ -132,10 +130,8 @@ impl Drop for Entries {
     }
 }
 
-/// Iterates over the first `n` entries of a list.
-///
-/// Some code clears the end mark, so the number of entries ends the walk: `sg_next()` is never
-/// called for the last entry.
+/// Iterates over the first `n` entries of a list. Some code clears the end mark, so the number of entries
+/// ends the walk: `sg_next()` is never called for the last entry.
 ///
 /// # Safety
 ///

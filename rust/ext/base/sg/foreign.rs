@@ -16,13 +16,11 @@ use super::{
     Split,
     Table, //
 };
-use crate::shared::bindings::helpers;
-use kernel::{
-    bindings,
-    page::PAGE_SIZE,
-    prelude::*,
-    types::Opaque, //
+use crate::shared::{
+    bindings::helpers,
+    prelude::*, //
 };
+use kernel::bindings;
 
 /// A `struct sg_table` that starts empty and that other code fills, changes and frees.
 ///
@@ -141,6 +139,19 @@ impl ForeignTable {
     }
 }
 
+/// Returns the DMA addresses of the first `n` entries of a list.
+///
+/// # Safety
+///
+/// As for [`walk`], and the entries must be mapped.
+unsafe fn mapped(
+    first: *mut bindings::scatterlist,
+    n: usize,
+) -> impl Iterator<Item = Segment> + Clone {
+    // SAFETY: By the safety requirements the list has the entries, which are valid.
+    unsafe { walk(first, n).map(|sg| segment(sg, true)) }
+}
+
 /// # Safety
 ///
 /// `sg` must be a valid entry.
@@ -176,9 +187,7 @@ impl ForeignPart {
     /// The list must be valid, and must not change during `'a`.
     unsafe fn pieces<'a>(&self) -> Result<Split<Part<impl Iterator<Item = Segment> + Clone + 'a>>> {
         // SAFETY: By the safety requirements the list has the entries.
-        let entries = unsafe { walk(self.first, self.entries) };
-        // SAFETY: `sg` is an entry of the list, which is valid.
-        let dma = entries.map(|sg| unsafe { segment(sg, true) });
+        let dma = unsafe { mapped(self.first, self.entries) };
         pieces(dma, self.skip, self.len, self.max)
     }
 
@@ -220,10 +229,7 @@ impl ForeignPart {
     pub unsafe fn table<'a>(&self) -> Result<Table<Borrowed<'a>>> {
         if self.is_as_is {
             // SAFETY: By the safety requirements the list has the segments.
-            let entries = unsafe { walk(self.first, self.segments) };
-            // SAFETY: `sg` is an entry of the list, which is valid.
-            let entries = entries.map(|sg| unsafe { segment(sg, true) });
-            return Table::of_dma(self.segments, entries);
+            return Table::of_dma(self.segments, unsafe { mapped(self.first, self.segments) });
         }
         // SAFETY: By the safety requirements the list is valid.
         Table::of_dma(self.segments, unsafe { self.pieces() }?)

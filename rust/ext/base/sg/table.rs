@@ -18,20 +18,14 @@ use crate::shared::{
     ext::base::device::{
         as_raw,
         max_segment, //
-    }, //
+    },
+    prelude::*, //
 };
-use core::{
-    cell::UnsafeCell,
-    marker::PhantomData,
-    mem, //
-};
+use core::cell::UnsafeCell;
 use kernel::{
     bindings,
     device::Device,
-    dma::DataDirection,
-    error::to_result,
-    prelude::*,
-    sync::aref::ARef, //
+    dma::DataDirection, //
 };
 
 /// The memory belongs to the owner of the table, who also maps the table.
@@ -71,11 +65,9 @@ pub struct Table<T = Borrowed<'static>> {
 unsafe impl Send for Table<Owned> {}
 
 impl<T> Table<T> {
-    /// Allocates a table with one entry for each of `n` `segments`, and calls `fill` for each entry,
-    /// with the address and the length of the segment.
-    ///
-    /// `fill` must make the entry as `mapping` says. Returns the error of `fill`, and `EINVAL` if
-    /// there are no segments, there are less than `n`, or a segment is 4 GiB or longer.
+    /// Allocates a table with one entry for each of `n` `segments`, and calls `fill` for each entry, with the
+    /// segment, to make the entry as `mapping` says. Returns the error of `fill`, and `EINVAL` if there are no
+    /// segments, there are less than `n`, or a segment is 4 GiB or longer.
     fn build(
         n: usize,
         segments: impl Iterator<Item = Segment>,
@@ -103,10 +95,7 @@ impl<T> Table<T> {
     }
 
     /// Creates a table of memory with struct pages, with one entry for each of `n` `segments`, which
-    /// are physical addresses of whole pages.
-    ///
-    /// Returns `EINVAL` if there are no segments or a segment is 4 GiB or longer. Context: may
-    /// sleep.
+    /// are physical addresses of whole pages. Fails as [`Self::build`].
     ///
     /// # Safety
     ///
@@ -152,10 +141,10 @@ impl<T> Table<T> {
     /// Unmaps the table. Does nothing if the table is not mapped. A table without struct pages is
     /// empty afterwards. Context: may sleep.
     pub(in crate::shared::ext) fn unmap(&mut self) {
+        let dir = DataDirection::Bidirectional.into();
         match mem::replace(&mut self.mapping, Mapping::None) {
             Mapping::None => return,
             Mapping::Pages(dev) => {
-                let dir = DataDirection::Bidirectional.into();
                 // SAFETY: By the type invariants the table is mapped for this device in this
                 // direction.
                 unsafe { bindings::dma_unmap_sgtable(as_raw(&dev), self.entries.as_mut(), dir, 0) };
@@ -163,13 +152,15 @@ impl<T> Table<T> {
             }
             Mapping::Mmio(dev) => {
                 // CAST: `usize` has at least 32 bits.
-                let n = self.entries.table().nents as usize;
-                let dir = DataDirection::Bidirectional.into();
-                for sg in self.entries.iter().take(n) {
+                for sg in self
+                    .entries
+                    .iter()
+                    .take(self.entries.table().nents as usize)
+                {
                     // SAFETY: By the type invariants this entry is mapped for this device.
                     // CAST: `usize` has at least 32 bits.
                     unsafe {
-                        let (addr, len) = (bindings::sg_dma_address(sg), bindings::sg_dma_len(sg));
+                        let Segment { addr, len } = segment(sg, true);
                         bindings::dma_unmap_resource(as_raw(&dev), addr, len as usize, dir, 0)
                     };
                 }
@@ -236,7 +227,7 @@ impl Table<Owned> {
     }
 }
 
-/// Maps device memory in both directions, as the tables are mapped.
+/// Maps device memory in both directions.
 ///
 /// # Safety
 ///
@@ -271,10 +262,8 @@ impl<'a> Table<Borrowed<'a>> {
         unsafe { Self::from_pages(n, segments) }.map(Some)
     }
 
-    /// Creates a table of `n` DMA addresses, without pages.
-    ///
-    /// Returns `EINVAL` if there are no segments, or less than `n`, or a segment is 4 GiB or
-    /// longer. Context: may sleep.
+    /// Creates a table of `n` DMA addresses, without pages. Returns `EINVAL` if there are no segments, or
+    /// less than `n`, or a segment is 4 GiB or longer. Context: may sleep.
     pub fn of_dma(n: usize, segments: impl Iterator<Item = Segment>) -> Result<Self> {
         // INVARIANT: Each entry gets a DMA address.
         Self::build(n, segments, Mapping::Fixed, |sg, addr, len| {
@@ -390,9 +379,7 @@ impl<T: Segments> PageTable<T> {
     }
 
     /// Maps the table for `dev`, in both directions. `dev` must stay bound to a driver until the
-    /// table is unmapped.
-    ///
-    /// Builds the table again if an entry is too long for `dev`.
+    /// table is unmapped. Builds the table again if an entry is too long for `dev`.
     ///
     /// Returns `EBUSY` if the table is mapped already, else the error of the DMA API: `EREMOTEIO`
     /// if `dev` cannot reach peer-to-peer memory. Context: may sleep.
