@@ -32,9 +32,7 @@ use kernel::{
     }, //
 };
 
-/// The object behind a character device.
 pub trait Device: Send + Sync + Sized + 'static {
-    /// The object behind a mapping of the device.
     type Mapping: vma::Mapping;
 
     /// Returns the operations of the mappings, which must be a static.
@@ -144,14 +142,11 @@ impl<T: Device> Registration<T> {
         })
     }
 
-    /// Returns the object behind the device.
     pub fn device(&self) -> &Arc<T> {
         &self.node.device
     }
 }
 
-/// The C operations.
-///
 /// # Safety
 ///
 /// - In `open`, `file` must be a file of a `Registration<T>` that is being opened, through `misc_open()`, and
@@ -281,16 +276,13 @@ impl<T: Device> VTable<T> {
     };
 }
 
-/// An open file of a device.
 pub struct Opened<'a> {
-    /// Address space of the mappings of the device.
     space: &'a AddressSpace,
     /// Access mode of the file: `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
     access: c_int,
 }
 
 impl Opened<'_> {
-    /// Returns whether the file was opened for writing.
     pub fn is_writable(&self) -> bool {
         // CAST: The constants are small, and not negative.
         self.access == bindings::O_WRONLY as c_int || self.access == bindings::O_RDWR as c_int
@@ -343,8 +335,6 @@ pub(in crate::shared::ext) unsafe fn anon_file(
 }
 
 impl<'a> Opened<'a> {
-    /// Wraps an open file.
-    ///
     /// # Safety
     ///
     /// `file` must be a file of the device of `node` that is open for the duration of the call.

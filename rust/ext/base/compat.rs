@@ -79,8 +79,6 @@ pub trait PciDriver: Sized + 'static {
     /// `&PCI_TABLE`, defined by [`added_ids!`].
     const ID_TABLE: pci::IdTable<()>;
 
-    /// Binds the driver to `dev`.
-    ///
     /// Context: may sleep. The caller holds the lock of `dev`.
     fn probe(dev: &CoreDevice<'_>) -> Result<Self::Data>;
 }

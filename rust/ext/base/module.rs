@@ -15,7 +15,6 @@ use kernel::bindings;
 pub struct ThisModuleRef(());
 
 impl ThisModuleRef {
-    /// Takes a reference. Returns `None` if the module is being unloaded.
     pub fn get() -> Option<Self> {
         // SAFETY: This is the module that contains the code.
         let taken = unsafe { bindings::try_module_get(&raw mut bindings::__this_module) };

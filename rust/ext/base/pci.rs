@@ -46,13 +46,11 @@ pub(crate) fn as_raw<Ctx: device::DeviceContext>(dev: &pci::Device<Ctx>) -> *mut
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
-/// Properties of a BAR.
 #[derive(Clone, Copy)]
 pub struct Bar {
     index: u32,
     start: u64,
     len: u64,
-    /// Flags (`IORESOURCE_*`).
     flags: usize,
 }
 
@@ -91,12 +89,10 @@ impl Bar {
         self.flags & flag as usize != 0
     }
 
-    /// Returns the number of the BAR, less than [`BARS`].
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Returns the physical address of the first byte.
     pub fn start(&self) -> u64 {
         self.start
     }
@@ -107,12 +103,10 @@ impl Bar {
         self.len
     }
 
-    /// Returns whether the BAR is memory space.
     pub fn is_mem(&self) -> bool {
         self.has(bindings::IORESOURCE_MEM)
     }
 
-    /// Returns whether the BAR is I/O space.
     pub fn is_io(&self) -> bool {
         self.has(bindings::IORESOURCE_IO)
     }

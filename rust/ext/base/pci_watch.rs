@@ -12,9 +12,7 @@ use kernel::{
 /// A change of the state of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A driver is about to be bound.
     Binding,
-    /// A driver is bound.
     Bound,
     /// Binding a driver has failed. Devres still holds its resources, and releases them before the
     /// lock of the function is released.
@@ -23,9 +21,7 @@ pub enum Event {
     Unbinding,
     /// The driver is unbound, and devres has released its resources.
     Unbound,
-    /// The function is about to be removed.
     Deleting,
-    /// The function has been removed.
     Deleted,
 }
 
@@ -44,7 +40,6 @@ impl Event {
     }
 }
 
-/// Receiver of events.
 pub trait Watcher: Send + Sync + 'static {
     /// Handles `event` of `dev`. The driver core continues when this function returns. Context: may
     /// sleep. The caller holds the rwsem of the bus's notifiers, so no [`Registration`] may be
@@ -92,7 +87,6 @@ impl<T: Watcher> Registration<T> {
         })
     }
 
-    /// Returns the receiver of the events.
     pub fn watcher(&self) -> &Arc<T> {
         &self.watcher
     }

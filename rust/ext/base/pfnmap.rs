@@ -27,7 +27,6 @@ use kernel::{
 pub enum Source {
     /// The files `resourceN` and `resourceN_wc` of a PCI function in sysfs.
     Sysfs,
-    /// Files of drivers.
     Driver,
 }
 

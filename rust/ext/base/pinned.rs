@@ -71,12 +71,10 @@ pub fn kernel_half() -> usize {
     unsafe { helpers::ext_kernel_half() }
 }
 
-/// What is mapped at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryKind {
     /// Not known without a page fault, or not writable.
     Unknown,
-    /// Memory that can be pinned.
     Ordinary,
     /// Peer-to-peer memory, or memory without struct pages. RDMA drivers cannot pin such memory.
     Device,
@@ -93,7 +91,6 @@ impl MemoryKind {
         Self::from_raw(unsafe { helpers::ext_memory_at(addr) })
     }
 
-    /// Returns the kind that an `enum ext_memory` stands for.
     pub fn from_raw(memory: helpers::ext_memory) -> Self {
         match memory {
             helpers::ext_memory_EXT_MEMORY_ORDINARY => Self::Ordinary,
@@ -114,7 +111,6 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Maximum number of pages that one call pins.
     const BATCH: usize = 512;
 
     /// Pins `n` pages of the calling process from the page-aligned address `addr` on.

@@ -34,12 +34,10 @@ impl Pages {
         Ok(Self { pages })
     }
 
-    /// Returns the number of pages.
     pub fn count(&self) -> usize {
         self.pages.len()
     }
 
-    /// Returns page `i`, or `None` if there is no such page.
     pub fn get(&self, i: usize) -> Option<BorrowedPage<'_>> {
         let page = NonNull::new(self.pages.get(i)?.as_ptr())?;
         // SAFETY: `self` owns the page, so the page is valid while `self` is borrowed.

@@ -59,19 +59,15 @@ use core::iter::Peekable;
 /// A range of physical addresses or of DMA addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// First address.
     pub addr: u64,
-    /// Length in bytes.
     pub len: u64,
 }
 
 impl Segment {
-    /// Returns whether the segment has addresses of `range`.
     pub fn overlaps(&self, range: &Range<u64>) -> bool {
         range.start < self.addr.saturating_add(self.len) && self.addr < range.end
     }
 
-    /// Returns whether the segment lies in `range`.
     pub fn is_within(&self, range: &Range<u64>) -> bool {
         (range.start..=range.end).contains(&self.addr) && self.len <= range.end - self.addr
     }

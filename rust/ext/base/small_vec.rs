@@ -22,7 +22,6 @@ enum Storage<T> {
 }
 
 impl<T> SmallVec<T> {
-    /// Creates an empty vector.
     pub const fn new() -> Self {
         Self(Storage::Many(KVVec::new()))
     }

@@ -22,7 +22,6 @@ pub struct Snapshot<T: Send + Sync + 'static> {
 }
 
 impl<T: Send + Sync + 'static> Snapshot<T> {
-    /// Creates an empty snapshot.
     pub const fn new() -> Self {
         // INVARIANT: `ptr` is null.
         Self {
@@ -31,7 +30,6 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
         }
     }
 
-    /// Returns a reference to the current value.
     pub fn load(&self) -> Option<Arc<T>> {
         let _rcu = rcu::read_lock();
         let ptr = NonNull::new(self.ptr.load(Acquire))?;

@@ -65,9 +65,7 @@ pub fn parse_switch(text: &str) -> Result<bool> {
     }
 }
 
-/// Data that a directory shows.
 pub trait Files: Send + Sync + Sized + 'static {
-    /// Files of the directory, in any order.
     const FILES: &'static [File<Self>];
 }
 
@@ -75,7 +73,6 @@ impl Files for () {
     const FILES: &'static [File<Self>] = &[];
 }
 
-/// C side of a directory.
 #[pin_data]
 struct Node<T> {
     #[pin]
@@ -90,8 +87,6 @@ unsafe impl<T: Send> Send for Node<T> {}
 // SAFETY: As for `Send`; `data` is only shared.
 unsafe impl<T: Sync> Sync for Node<T> {}
 
-/// The C operations.
-///
 /// # Safety
 ///
 /// - `kobj` must be embedded in a live `Node<T>`.

@@ -38,7 +38,6 @@ use kernel::{
     }, //
 };
 
-/// How long an unmapping task waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// As a rule: so many milliseconds.
@@ -99,7 +98,6 @@ impl Drop for OwnedQueue {
     }
 }
 
-/// The queues of a module's watches.
 pub struct Queues {
     /// The ends of uses, with the usual limit. They make progress without free memory.
     usual: OwnedQueue,
@@ -121,7 +119,6 @@ impl QueuesOwner {
         Ok(Self(Arc::new(queues, GFP_KERNEL)?))
     }
 
-    /// Returns the queues.
     pub fn queues(&self) -> &Arc<Queues> {
         &self.0
     }
@@ -151,7 +148,6 @@ enum Phase {
     Ended,
 }
 
-/// The data that the lock of a watch protects.
 struct State {
     phase: Phase,
     /// The owner has dropped the [`Watched`], and a work item removes the notifier.
@@ -392,7 +388,6 @@ impl<T: OnUnmap> Watched<T> {
         Ok(())
     }
 
-    /// Returns the user of the memory.
     pub fn user(&self) -> &T {
         &self.0.user
     }

@@ -22,8 +22,6 @@ use kernel::{
     page::BorrowedPage, //
 };
 
-/// The object behind a VMA.
-///
 /// All VMAs that result from a mapping by splitting and by `fork()` share the object. Closing the
 /// last VMA drops the object.
 pub trait Mapping: Send + Sync + 'static {
@@ -56,7 +54,6 @@ unsafe impl<T: Mapping> Sync for Ops<T> {}
 /// gets a copy of an open VMA, `close` one that is being closed, and the caller of `fault` holds the `mmap_lock`.
 #[allow(clippy::missing_safety_doc)]
 impl<T: Mapping> Ops<T> {
-    /// Creates the operations.
     pub const fn new() -> Self {
         // INVARIANT: No VMA points to a new object.
         Self {
@@ -182,17 +179,13 @@ pub fn set_pgoff(vma: &VmaNew, pgoff: usize) {
     unsafe { (*vma.as_ptr()).vm_pgoff = pgoff };
 }
 
-/// A copy of the properties of a VMA at the time of the lookup.
 pub struct Found<T> {
     /// The object behind the VMA.
     pub data: Arc<T>,
-    /// First address.
     pub start: usize,
-    /// First address after the VMA.
     pub end: usize,
-    /// Offset in the file, in pages.
+    /// In pages, in the file.
     pub pgoff: usize,
-    /// Flags (`VM_*`).
     pub flags: vm_flags_t,
 }
 
@@ -209,7 +202,6 @@ impl<T> Found<T> {
     }
 }
 
-/// A page fault.
 pub struct Fault<'a> {
     vma: &'a VmaRef,
     addr: usize,

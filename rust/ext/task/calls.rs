@@ -59,7 +59,6 @@ impl InFlight {
         NonNull::new(calls).map(Self).ok_or(ENOMEM)
     }
 
-    /// Returns the C object.
     #[cfg(ext_tests)]
     pub fn as_raw(&self) -> *mut helpers::ext_inflight {
         self.0.as_ptr()
@@ -121,7 +120,6 @@ impl TextRef {
 pub struct InFlightCalls([CallCounter; 1 << BITS]);
 
 impl InFlightCalls {
-    /// Creates a count without calls.
     pub const fn new() -> Self {
         Self(
             [const {

@@ -17,7 +17,6 @@ use kernel::{
 pub struct TaskId(pub usize);
 
 impl TaskId {
-    /// Returns the calling task.
     pub fn current() -> Self {
         let task: &Task = current!();
         Self(ptr::from_ref(task).addr())
@@ -39,7 +38,6 @@ const COMM: usize = 16;
 pub struct Comm([u8; COMM]);
 
 impl Comm {
-    /// Returns the name of the current task.
     pub fn current() -> Self {
         // SAFETY: The current task exists; only the address is taken.
         let comm = unsafe { &raw const (*Task::current_raw()).comm };

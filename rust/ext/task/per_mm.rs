@@ -29,7 +29,6 @@ pub fn size(mm: &MmWithUser) -> usize {
     unsafe { (*mm.as_raw()).__bindgen_anon_1.task_size }
 }
 
-/// The object of an address space, and the notifier that drops the object.
 struct Entry<T: Send + Sync + 'static> {
     object: Arc<T>,
     _notifier: Notified<T>,
@@ -38,7 +37,6 @@ struct Entry<T: Send + Sync + 'static> {
 /// By the address space.
 type Entries<T> = RBTree<MmId, Entry<T>>;
 
-/// The data that the notifiers refer to.
 #[pin_data]
 struct Spaces<T: Send + Sync + 'static> {
     /// Number of notifiers that are not freed.

@@ -10,8 +10,6 @@ use crate::shared::{
 };
 use kernel::types::NotThreadSafe;
 
-/// A probe on the returns of a function.
-///
 /// # Invariants
 ///
 /// The pointer is from `ext_return_probe_new()`, and not freed.

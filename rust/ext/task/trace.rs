@@ -9,7 +9,6 @@ use crate::shared::{
     prelude::*, //
 };
 
-/// The tracepoints.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 pub enum Point {
@@ -27,11 +26,9 @@ pub enum Point {
     Reject = helpers::ext_trace_point_EXT_TRACE_REJECT,
 }
 
-/// The facts of an event.
 pub struct Event<'a> {
     /// The client, or the exporter.
     pub client: Option<&'a str>,
-    /// The RDMA device.
     pub device: Option<&'a str>,
     /// The local key; 0 without an MR.
     pub lkey: u32,
@@ -41,7 +38,6 @@ pub struct Event<'a> {
     pub length: u64,
     /// The process that has registered the memory.
     pub pid: i32,
-    /// The result.
     pub result: Result,
     /// The cause of a rejection, in words.
     pub cause: &'a str,
@@ -84,7 +80,6 @@ impl Point {
     }
 }
 
-/// The time of an operation.
 pub struct Timer {
     point: Point,
     start: Option<Instant<Monotonic>>,

@@ -65,7 +65,6 @@ impl Worker {
     }
 }
 
-/// A call on its way to the worker and back.
 struct Call<F, T> {
     /// Present until the call begins.
     function: Option<F>,

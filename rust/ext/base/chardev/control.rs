@@ -70,9 +70,7 @@ impl PinnedDrop for Misc {
     }
 }
 
-/// Operations of the device.
 pub trait Control: 'static {
-    /// Name in `/dev`.
     const NAME: &'static CStr;
 
     /// Mode of the node, which udev may change.

@@ -8,7 +8,6 @@ use kernel::sync::atomic::{
     AtomicType, //
 };
 
-/// A pointer as a value of [`Atomic`].
 #[repr(transparent)]
 struct Pointer<T>(*mut T);
 
@@ -34,7 +33,7 @@ unsafe impl<T> AtomicType for Pointer<T> {
 pub struct AtomicPtr<T>(Atomic<Pointer<T>>);
 
 impl<T> AtomicPtr<T> {
-    /// Creates the object. In a constant the pointer must be NULL.
+    /// In a constant the pointer must be NULL.
     pub const fn new(ptr: *mut T) -> Self {
         Self(Atomic::new(Pointer(ptr)))
     }
@@ -50,17 +49,14 @@ impl<T> AtomicPtr<T> {
         unsafe { &*ptr.cast() }
     }
 
-    /// Returns the pointer.
     pub fn load<O: ordering::AcquireOrRelaxed>(&self, order: O) -> *mut T {
         self.0.load(order).0
     }
 
-    /// Stores `ptr`.
     pub fn store<O: ordering::ReleaseOrRelaxed>(&self, ptr: *mut T, order: O) {
         self.0.store(Pointer(ptr), order)
     }
 
-    /// Stores `ptr`, and returns the pointer before.
     pub fn xchg<O: ordering::Ordering>(&self, ptr: *mut T, order: O) -> *mut T {
         self.0.xchg(Pointer(ptr), order).0
     }

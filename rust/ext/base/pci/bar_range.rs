@@ -90,12 +90,10 @@ impl BarRange {
         &self.dev
     }
 
-    /// Returns the number of the BAR, less than [`BARS`].
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Returns the physical addresses.
     pub fn phys(&self) -> &Range<u64> {
         &self.phys
     }

@@ -41,7 +41,6 @@ unsafe impl Send for ForeignTable {}
 unsafe impl Sync for ForeignTable {}
 
 impl ForeignTable {
-    /// Creates an empty table.
     pub fn new() -> Self {
         // INVARIANT: The table is all zero.
         Self {
@@ -180,8 +179,6 @@ unsafe impl Send for ForeignPart {}
 unsafe impl Sync for ForeignPart {}
 
 impl ForeignPart {
-    /// Returns the segments.
-    ///
     /// # Safety
     ///
     /// The list must be valid, and must not change during `'a`.

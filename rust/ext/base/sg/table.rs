@@ -345,7 +345,6 @@ impl FixedTable {
 /// The segments must be physical addresses of whole pages with struct pages, which stay valid until
 /// the object is dropped. The segments must not change.
 pub unsafe trait Segments {
-    /// Returns the segments.
     fn segments(&self) -> impl Iterator<Item = Segment> + Clone + '_;
 }
 
@@ -373,7 +372,6 @@ impl<T: Segments> PageTable<T> {
         unsafe { Table::from_pages(segments.clone().count(), segments) }
     }
 
-    /// Returns the table.
     pub fn table(&self) -> &Table<Owned> {
         &self.table
     }
