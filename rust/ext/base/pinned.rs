@@ -171,12 +171,9 @@ impl Pages {
     unsafe fn add(&mut self, pages: &[*mut bindings::page]) -> Result {
         for (i, &page) in pages.iter().enumerate() {
             // SAFETY: By the safety requirements the page is pinned, and so valid.
-            let (addr, is_p2p) = unsafe {
-                (
-                    helpers::ext_page_to_phys(page),
-                    helpers::is_pci_p2pdma_page(page),
-                )
-            };
+            let addr = unsafe { helpers::ext_page_to_phys(page) };
+            // SAFETY: The page is pinned.
+            let is_p2p = unsafe { helpers::is_pci_p2pdma_page(page) };
             let kept = if is_p2p {
                 // INVARIANT: By the safety requirements the object owns the pin now.
                 // CAST: `PAGE_SIZE` is less than 2^32.

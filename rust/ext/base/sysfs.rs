@@ -222,15 +222,11 @@ impl<T: Files> Directory<T> {
 
     /// As [`Self::inside`], in `/sys/kernel/mm`. Returns `ENOENT` if that does not exist.
     pub fn in_kernel_mm(name: &CStr, data: T) -> Result<Self> {
+        let mm = c"mm".as_char_ptr();
         // SAFETY: The kernel sets `kernel_kobj` at boot, and never changes the pointer nor frees the object.
-        let (root, kn) = unsafe {
-            let root = bindings::kernel_kobj;
-            let mm = c"mm".as_char_ptr();
-            (
-                root,
-                bindings::kernfs_find_and_get_ns((*root).sd, mm, ptr::null()),
-            )
-        };
+        let root = unsafe { bindings::kernel_kobj };
+        // SAFETY: The object of `kernel_kobj` has the directory as long as it exists, and the name is a C string.
+        let kn = unsafe { bindings::kernfs_find_and_get_ns((*root).sd, mm, ptr::null()) };
         if kn.is_null() {
             return Err(ENOENT);
         }

@@ -81,13 +81,10 @@ impl<T: Recovery> Handlers<T> {
     ///
     /// `T` must be bound to `dev`, and the caller must hold the lock of `dev`.
     unsafe fn with(dev: *mut bindings::pci_dev, f: fn(&pci::Device<Bound>, &T::Data)) {
-        // SAFETY: By the safety requirements `dev` is a valid device, and the driver is bound during this call.
-        let (data, dev) = unsafe {
-            (
-                bindings::dev_get_drvdata(&raw mut (*dev).dev),
-                Self::bound(dev),
-            )
-        };
+        // SAFETY: By the safety requirements `dev` is a valid device.
+        let data = unsafe { bindings::dev_get_drvdata(&raw mut (*dev).dev) };
+        // SAFETY: By the safety requirements the driver is bound during this call.
+        let dev = unsafe { Self::bound(dev) };
         if data.is_null() {
             return;
         }

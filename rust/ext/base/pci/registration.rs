@@ -260,9 +260,5 @@ fn find(name: &CStr) -> Result<*mut bindings::device_driver> {
     let bus = &raw const bindings::pci_bus_type;
     // SAFETY: `name` is a C string, and the PCI bus is never unregistered.
     let drv = unsafe { bindings::driver_find(name.as_char_ptr(), bus) };
-    if drv.is_null() {
-        Err(ENOENT)
-    } else {
-        Ok(drv)
-    }
+    NonNull::new(drv).map(NonNull::as_ptr).ok_or(ENOENT)
 }

@@ -152,11 +152,8 @@ impl<T> Table<T> {
             }
             Mapping::Mmio(dev) => {
                 // CAST: `usize` has at least 32 bits.
-                for sg in self
-                    .entries
-                    .iter()
-                    .take(self.entries.table().nents as usize)
-                {
+                let n = self.entries.table().nents as usize;
+                for sg in self.entries.iter().take(n) {
                     // SAFETY: By the type invariants this entry is mapped for this device.
                     // CAST: `usize` has at least 32 bits.
                     unsafe {
