@@ -226,9 +226,9 @@ impl Fault<'_> {
         // Fault-around is an optimization: pages that cannot be mapped now fault later.
         let end = (self.addr | (Self::AROUND - 1)).min(self.vma.end() - 1);
         for i in 1..=(end - self.addr) / PAGE_SIZE {
-            let insert =
-                |page: BorrowedPage<'_>| vma.vm_insert_page(self.addr + i * PAGE_SIZE, &*page);
-            if !page(self.pgoff + i).is_some_and(|page| insert(page).is_ok()) {
+            let addr = self.addr + i * PAGE_SIZE;
+            let fails = |page: BorrowedPage<'_>| vma.vm_insert_page(addr, &page).is_err();
+            if page(self.pgoff + i).is_none_or(fails) {
                 break;
             }
         }

@@ -221,7 +221,8 @@ mod tests {
         let two = [0x1000..0x9000, 0x2000..0x4000];
         // Of two BARs of equal size the first is found.
         let equal = [0..0x1_0000, 0x1000..0x9000, 0x2000..0x3000, 0x2000..0x3000];
-        let cases: [(&[Range<u64>], Range<u64>, Option<usize>); 18] = [
+        type Case<'a> = (&'a [Range<u64>], Range<u64>, Option<usize>);
+        let cases: [Case<'_>; 18] = [
             (&vmd, 0x10_0000..0x10_0001, Some(1)),
             (&vmd, 0x10_3fff..0x10_4000, Some(1)),
             (&vmd, 0x10_4000..0x10_4001, Some(0)),
