@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """Transfer bytes by O_DIRECT between a file and mapped memory, and print the results.
 
-usage: storage_io.py FILE MEMORY [map=KIND] [size=N] [at=N] [length=N] [offset=N] [do=WORD]
+usage: storage_io.py FILE MEMORY [map=KIND] [size=N] [do=WORD]
 
 MEMORY is a file that is mapped (a BAR, p2pmem/allocate, resource2), or "host" for anonymous memory.
 KIND is shared (the default), private or readonly. The mapping has "size" bytes (1 MiB), and nothing
-is mapped behind it. The transfers are between offset "at" of the mapping and "offset" of the file,
-"length" bytes (64 KiB). WORD:
+is mapped behind it. The transfers are of 64 KiB at the begin of both. WORD:
 
 both      the default: random bytes to the file and back, each with a line "write" or "read", and
           the number of bytes or the name of the errno; "same True" if the bytes are the same
 write, read    one transfer
 forever   both, again and again, until one fails or is short; the CPU does not access the memory.
           Prints "running" after the first round
-vmsplice  the memory into a pipe
 
 If the mapping or the open fails, the only line is "map" or "open" and the name of the errno.
 """
@@ -22,7 +20,7 @@ from calls import *
 
 MAP_FIXED = 0x10
 KINDS = {'shared': (MAP_SHARED, RW), 'private': (MAP_PRIVATE, RW), 'readonly': (MAP_SHARED, PROT_READ)}
-Vector = structure(base=c_void_p, length=c_size_t)
+LENGTH = 1 << 16
 
 
 def say(what, result):
@@ -42,25 +40,25 @@ def map_memory(path, kind, size):
     return at
 
 
-def both(transfers, at, length, filled):
+def both(transfers, at, filled):
     """Writes and reads once; filled: the CPU can access all of the memory."""
-    data = os.urandom(length)
+    data = os.urandom(LENGTH)
     if filled:
-        ctypes.memmove(at, data, length)
+        ctypes.memmove(at, data, LENGTH)
     done = say('write', transfers['write']())
     if filled:
-        ctypes.memset(at, 0, length)
+        ctypes.memset(at, 0, LENGTH)
     done += say('read', transfers['read']())
-    if filled and done == 2 * length:
-        print('same', ctypes.string_at(at, length) == data)
+    if filled and done == 2 * LENGTH:
+        print('same', ctypes.string_at(at, LENGTH) == data)
 
 
-def forever(transfers, length):
+def forever(transfers):
     """Writes and reads until one of both is not of the whole length."""
     running = False
     while True:
         for what, transfer in transfers.items():
-            if (result := transfer()) != length:
+            if (result := transfer()) != LENGTH:
                 say(what, result)
                 return
         if not running:
@@ -69,23 +67,20 @@ def forever(transfers, length):
 
 
 path, memory = sys.argv[1:3]
-options = {'size': 1 << 20, 'at': 0, 'length': 1 << 16, 'offset': 0, 'map': 'shared', 'do': 'both'}
+options = {'size': 1 << 20, 'map': 'shared', 'do': 'both'}
 for word in sys.argv[3:]:
     name, value = word.split('=')
     options[name] = int(value) if value.isdigit() else value
-size, at, length, offset, kind, do = options.values()
-address = map_memory(memory, kind, size) + at
+size, kind, do = options.values()
+address = map_memory(memory, kind, size)
 try:
     fd = os.open(path, os.O_RDWR | os.O_DIRECT)
 except OSError as e:
     sys.exit(print('open', errorcode[e.errno]))
-transfers = {'write': lambda: LIBC.pwrite(fd, address, length, offset),
-             'read': lambda: LIBC.pread(fd, address, length, offset)}
+transfers = {'write': lambda: LIBC.pwrite(fd, address, LENGTH, 0), 'read': lambda: LIBC.pread(fd, address, LENGTH, 0)}
 if do == 'both':
-    both(transfers, address, length, kind != 'readonly' and at + length <= size)
+    both(transfers, address, kind != 'readonly' and LENGTH <= size)
 elif do == 'forever':
-    forever(transfers, length)
-elif do == 'vmsplice':
-    say('vmsplice', LIBC.vmsplice(os.pipe()[1], byref(Vector(address, length)), c_ulong(1), 0))
+    forever(transfers)
 else:
     say(do, transfers[do]())

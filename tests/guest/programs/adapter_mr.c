@@ -23,7 +23,6 @@
  *                       change the range, the memory, the access, the PD
  *  dereg, reg [OFFSET LENGTH]
  *                       deregister; register again, the same range or another
- *  twin                 another MR of the range, by the descriptor of the dma-buf that is mapped
  *  unmap                unmap the memory and close its file; the MR stays
  *  unmap, protect, remap OFFSET LENGTH; over MEMORY
  *                       memory_change() of a part; memory_map_over()
@@ -258,20 +257,6 @@ static void rereg(void)
 	answer_keys("ok");
 }
 
-/* Makes another MR of the range, on the dma-buf, until the next one. */
-static void make_twin(void)
-{
-	if (it.has_twin && uverbs_dereg_mr(it.rdma.context, &it.twin))
-		err(1, "deregistration");
-	it.has_twin = false;
-	if (reg_dmabuf(it.memory.fd, &it.twin)) {
-		answer_errno();
-		return;
-	}
-	it.has_twin = true;
-	answer("ok lkey=%#x rkey=%#x", it.twin.lkey, it.twin.rkey);
-}
-
 static void fill(void)
 {
 	if (memory_fill(its_addr(), it.length, numbers[0]))
@@ -360,7 +345,7 @@ static const struct command {
 	bool numbers;
 } commands[] = {
 	{ "fill", fill, 1, 1, true }, { "check", check, 1, 1, true }, { "rereg", rereg, 1, WORDS, false },
-	{ "dereg", do_dereg, 0, 0, true }, { "reg", reg_again, 0, 2, true }, { "twin", make_twin, 0, 0, true },
+	{ "dereg", do_dereg, 0, 0, true }, { "reg", reg_again, 0, 2, true },
 	{ "unmap", unmap, 0, 2, true }, { "protect", protect, 2, 2, true }, { "remap", remap, 2, 2, true },
 	{ "over", over, 1, 1, false }, { "fork", fork_and_wait, 0, 0, true }, { "exec", become_sleep, 0, 0, true },
 	{ "reset", reset, 0, 0, true }, { "sleep", low_power, 0, 0, true }, { "unname", unname, 0, 0, true },
@@ -460,8 +445,6 @@ int main(int argc, char **argv)
 			break;
 		execute(command, &save);
 	}
-	if (it.has_twin && uverbs_dereg_mr(it.rdma.context, &it.twin))
-		err(1, "deregistration");
 	if (it.registered && dereg())
 		err(1, "deregistration");
 	if ((errno = ibv_dealloc_pd(it.other_pd)))

@@ -22,8 +22,6 @@ struct adapter {
 	enum queue_kind kind;
 	struct queue queue;
 	struct keys keys;
-	struct keys twin;	/* of another MR of the same range, on its dma-buf */
-	bool has_twin;
 	bool registered;
 	bool by_ioctl;
 };

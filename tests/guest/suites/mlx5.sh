@@ -90,3 +90,19 @@ test_command_fails() {
 	eventually balanced
 	expect "registration: ok" "$RDMA" reg -a l "$BAR_A"
 }
+
+# The page fault of a writer comes after the revocation, and late.
+test_late_page_fault() {
+	local pid
+	ask_host connectx hold-faults
+	launch forever "$BAR_A"
+	unbind_in_time "$BDF_A"
+	kill -0 "$pid"
+	must_fail grep error /tmp/forever
+	ask_host connectx release-faults
+	wait_line /tmp/forever 'remote access error'
+	ended "$pid"
+	eventually balanced
+	rebind "$BDF_A"
+	"$RDMA" write "$BAR_A"
+}
