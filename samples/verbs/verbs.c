@@ -21,7 +21,9 @@ struct rdma rdma_open(const char *device)
 	while (list[i] && strcmp(ibv_get_device_name(list[i]), device))
 		i++;
 	if (!list[i]) {
-		fprintf(stderr, "no RDMA device %s; RDMA devices of this host:", device);
+		warnx("no RDMA device %s", device);
+		fprintf(stderr, list[0] ? "  RDMA devices of this host:" : "  this host has no RDMA device; "
+			"\"rdma link add rxe0 type rxe netdev eth0\" creates a software device");
 		for (i = 0; list[i]; i++)
 			fprintf(stderr, " %s", ibv_get_device_name(list[i]));
 		fprintf(stderr, "\n");
