@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * peer_rdma - RDMA to device memory, for the guest suites
- *
- * The actions of samples/verbs, and those that only a test needs: registrations that
- * fail, MRs that a process holds, writers whose memory is revoked.
+ * peer_rdma - RDMA to device memory, for the guest suites: the actions of samples/verbs, and
+ * registrations that fail, MRs that a process holds, writers whose memory is revoked
  */
 #include <err.h>
 #include <fcntl.h>
@@ -19,7 +17,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
 #include <linux/userfaultfd.h>
 
 #include "actions.h"
@@ -319,6 +316,7 @@ static int do_stream(struct options *o)
 			return 1;
 	}
 	printf("still revoked after %d more reads and writes\n", o->count);
+	rdma_deregister(from_mr);
 	return 0;
 }
 
@@ -378,8 +376,11 @@ static int do_span(struct options *o)
 	pair_must_rw(&p, IBV_WR_RDMA_READ, back_mr, back.addr, mr, peer.addr + o->offset, o->length);
 	must_equal(back.addr, from.addr, o->length, "RDMA READ");
 	printf("wrote offset=%#llx length=%zu seed=%llu guard=0\n",
-	       (unsigned long long)buffer_bar_offset(&peer) + o->offset, o->length,
-	       (unsigned long long)o->seed);
+	       (unsigned long long)buffer_bar_offset(&peer) + o->offset, o->length, (unsigned long long)o->seed);
+	pair_free(&p);
+	rdma_deregister(mr);
+	rdma_deregister(back_mr);
+	rdma_deregister(from_mr);
 	return 0;
 }
 
@@ -434,13 +435,15 @@ static int do_fork(struct options *o)
 	pair_must_rw(&p, IBV_WR_RDMA_WRITE, from_mr, from.addr, mr, mr->addr, o->length);
 	must_equal(mr->addr, from.addr, o->length, "CPU read");
 	printf("the parent writes\n");
+	pair_free(&p);
+	rdma_deregister(mr);
+	rdma_deregister(from_mr);
 	return 0;
 }
 
 static int access_flags(const char *text)
 {
-	/* In the order of IBV_ACCESS_*, from bit 0 on. */
-	static const char letters[] = "lwra";
+	static const char letters[] = "lwra";	/* as IBV_ACCESS_*, from bit 0 on */
 	int flags = 0;
 
 	for (; *text; text++) {
@@ -474,8 +477,7 @@ static const struct action actions[] = {
 	{ "reg", do_reg, "-n registrations; prints ok, or the name of the errno, of the last", true },
 	{ "hold", do_hold, "make -n MRs and sleep for -t seconds", false },
 	{ "many", do_many, "register the same -m bytes up to -n times; waits for input", false },
-	{ "forever", do_forever, "write until the memory is revoked, then try both for -t seconds",
-	  false },
+	{ "forever", do_forever, "write until the memory is revoked, then try both for -t seconds", false },
 	{ "stream", do_stream, "write to the server until that fails, then try -n times", false },
 	{ "again", do_again, "write until the memory is revoked, then use a new MR of it", false },
 	{ "starve", do_starve, "reg, with each allocation failing in turn", false },
