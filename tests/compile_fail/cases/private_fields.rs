@@ -16,10 +16,10 @@
 // expect: error[E0451]: field `_memory` of struct `table::Table` is private
 // expect: error: type `Entries` is private
 // expect: error: type `table::Mapping` is private
-// expect: error[E0451]: field `tickets` of struct `TicketGuard` is private
-// expect: error[E0451]: field `key` of struct `TicketGuard` is private
-// expect: error[E0451]: field `addr` of struct `VaRange` is private
-// expect: error[E0451]: field `len` of struct `VaRange` is private
+// expect: error[E0451]: field `tickets` of struct `tickets::TicketGuard` is private
+// expect: error[E0451]: field `key` of struct `tickets::TicketGuard` is private
+// expect: error[E0451]: field `addr` of struct `peer_client::VaRange` is private
+// expect: error[E0451]: field `len` of struct `peer_client::VaRange` is private
 
 use crate::ext::{
     base::{

@@ -2,16 +2,16 @@
 //
 // Calls that safe code must not make, and calls in a wrong order.
 //
-// expect: error: cannot construct `Ticket` with struct literal syntax due to private fields
-// expect: error[E0616]: field `state` of struct `Tickets` is private
-// expect: error[E0599]: no method named `clone` found for struct `TicketGuard` in the current scope
+// expect: error: cannot construct `ticket::Ticket` with struct literal syntax due to private fields
+// expect: error[E0616]: field `state` of struct `tickets::Tickets` is private
+// expect: error[E0599]: no method named `clone` found for struct `tickets::TicketGuard` in the current scope
 // expect: error[E0624]: associated function `new` is private
 // expect: error[E0624]: associated function `of_mmio` is private
 // expect: error[E0624]: associated function `from_pages` is private
 // expect: error[E0308]: mismatched types
 // expect: error[E0040]: explicit use of destructor method
 // expect: error[E0061]: this method takes 1 argument but 0 arguments were supplied
-// expect: error[E0277]: the trait bound `case::Region: Memory` is not satisfied
+// expect: error[E0277]: the trait bound `case::Region: peer_client::Memory` is not satisfied
 
 use crate::ext::base::{
     pci::BarRange,
