@@ -15,10 +15,9 @@ from ctypes import byref, c_bool, c_char_p, c_int, c_size_t, c_void_p, memmove, 
 
 import pyverbs.enums as e
 from pyverbs.cq import CQEX, CqInitAttrEx, PollCqAttr
-from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD, ParentDomain, ParentDomainContext, ParentDomainInitAttr
-from pyverbs.providers.mlx5.mlx5dv import Mlx5UMEM
+from pyverbs.providers.mlx5.mlx5dv import Mlx5Context, Mlx5DVContextAttr, Mlx5UMEM
 from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QP, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
@@ -138,7 +137,7 @@ parser.add_argument('-k', action='store_true', help='then wait to be killed')
 parser.add_argument('memory')
 options = parser.parse_args()
 area, memory = Area(), Memory()
-context = Context(name=options.device)
+context = Mlx5Context(Mlx5DVContextAttr(), options.device)
 pd = PD(context)
 must('map', PROGRAMS.memory_map(byref(memory), options.memory.encode(), None, LENGTH), 0)
 try:
