@@ -80,7 +80,7 @@ answered_or_waits() { gone "$1" || grep -q handle_userfault "/proc/$1/stack"; }
 test_unbind_under_a_writer() {
 	local pid before
 	before=$(counter num_free_callbacks)
-	launch forever -m $((8 << 20)) -t 60 "$CMB"
+	launch forever -m $((8 << 20)) -t 600 "$CMB"
 	unbind_in_time "$BDF_SSD"
 	[ ! -e "$SSD/driver" ]
 	[ ! -e "$SSD/p2pmem" ]

@@ -25,7 +25,7 @@ test_cpus_go_and_come() {
 		pids+=($!)
 	done
 	for file in "${CPUS[@]}"; do
-		launch forever -t 60 "$BAR_A"
+		launch forever -t 600 "$BAR_A"
 		writer=$pid
 		lines=$(cat /tmp/a /tmp/b | wc -l)
 		echo 0 >"$file"

@@ -10,7 +10,7 @@ TEST_LIMIT=$((TEST_LIMIT + 10 * ROUNDS))
 
 test_unbind_under_a_writer() {
 	local pid before after took
-	launch forever -m $((8 << 20)) -t 60 "$BAR_A"
+	launch forever -m $((8 << 20)) -t 600 "$BAR_A"
 	# The sums below prove nothing unless the writer writes.
 	before=$(sum)
 	eventually changes "$before" || fail "the writer does not write"
@@ -41,7 +41,7 @@ test_unbind_under_a_writer() {
 # Reads as well, by which memory of the next user would leak, and no checksum would change.
 test_unbind_under_a_reader() {
 	local pid
-	launch forever -g -m $((8 << 20)) -t 60 "$BAR_A"
+	launch forever -g -m $((8 << 20)) -t 600 "$BAR_A"
 	unbind_in_time "$BDF_A"
 	wait_line /tmp/forever '^read [0-9]+: remote access error'
 	tries_again forever

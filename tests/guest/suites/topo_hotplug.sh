@@ -73,7 +73,7 @@ one_round() {
 	local way=$2 bdf=$BDF_A name=a node writer holder before
 	[ "$way" != pull ] || bdf=$BDF_B name=b
 	node=$(bar "$bdf")
-	launch forever -m $((4 << 20)) -t 60 "$node"
+	launch forever -m $((4 << 20)) -t 600 "$node"
 	writer=$pid
 	launch hold -n 3 -m 65536 "$node"
 	holder=$pid
