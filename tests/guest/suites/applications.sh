@@ -12,13 +12,13 @@
 # bytes on the adapter accesses the BAR.
 SIZES=(8 1000 100000 1048576 8388608)
 
-# mpi OPTION...: two processes of mpi_bar.py, each with a BAR.
+# mpi OPTION...: two processes of mpi_bar, each with a BAR.
 mpi() {
 	local before after
 	before=$(counter num_alloc_mrs)
 	# The memory that a process may lock: as much as a user of RDMA sets.
 	( ulimit -l unlimited && exec timeout -k 5 120 mpirun -n 2 --allow-run-as-root --oversubscribe "$@" \
-		python3 mpi_bar.py "$BAR_A" "$BAR_B" "${SIZES[@]}" ) >/tmp/mpi 2>&1 ||
+		/mnt/programs/mpi_bar "$BAR_A" "$BAR_B" "${SIZES[@]}" ) >/tmp/mpi 2>&1 ||
 		{ cat /tmp/mpi; return 1; }
 	cat /tmp/mpi
 	expect ${#SIZES[@]} grep -c '^exchanged ' /tmp/mpi
