@@ -20,6 +20,7 @@ pub(crate) use crate::{
     importer::Mode,
     peer,
     script::*,
+    shared::prelude::*,
     sync::*,
     testbed::Testbed,
     user::{
@@ -27,45 +28,17 @@ pub(crate) use crate::{
         *, //
     }, //
 };
-pub(crate) use core::{
-    mem,
-    ops::Range,
-    ptr, //
-};
 pub(crate) use kernel::{
     bindings,
-    error::{
-        from_err_ptr,
-        from_result,
-        to_result, //
-    },
     ffi::{
         c_int,
         c_void, //
-    },
-    new_mutex, new_spinlock,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Full,
-            Relaxed, //
-        },
-        Arc,
-        Mutex,
-        SpinLock, //
-    },
-    time::{
-        delay::fsleep,
-        Delta,
-        Instant,
-        Monotonic, //
-    },
+    }, //
 };
 
 // Sizes of memory, in bytes, which grow with the pages of the kernel.
 // CAST: `PAGE_SIZE` is less than 2^32.
-pub(crate) const PAGE: u64 = kernel::page::PAGE_SIZE as u64;
+pub(crate) const PAGE: u64 = PAGE_SIZE as u64;
 /// 1 KiB with pages of 4 KiB.
 pub(crate) const K: u64 = PAGE / 4;
 /// 1 MiB with pages of 4 KiB.
