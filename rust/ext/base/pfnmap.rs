@@ -39,26 +39,19 @@ pub fn source(vma: &VmaRef) -> Option<Source> {
     const FLAGS: usize = 1 << bindings::VMA_PFNMAP_BIT | 1 << bindings::VMA_IO_BIT;
     /// Major numbers of the devices of `linux/major.h`, `drm/drm_ioctl.h` and `drm/drm_accel.h`.
     const NOT_SERVED: [u32; 3] = [1, 226, 261];
-    /// Numbers of file systems in `linux/magic.h`.
-    const SYSFS: usize = 0x6265_6572;
-    const DMA_BUF: usize = 0x444d_4142;
+    // CAST: A magic number has 32 bits.
+    const SYSFS: usize = bindings::SYSFS_MAGIC as usize;
 
     if vma.flags() & FLAGS != FLAGS || !vma::is_shared(vma) {
         return None;
     }
-    let vma = vma.as_ptr();
     // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
-    let (major, magic) = unsafe {
-        (
-            helpers::ext_vma_chardev_major(vma),
-            helpers::ext_vma_magic(vma),
-        )
-    };
-    match magic {
+    let major = unsafe { helpers::ext_vma_chardev_major(vma.as_ptr()) };
+    match vma::file_system(vma) {
         // No file.
         0 => None,
         SYSFS => Some(Source::Sysfs),
-        DMA_BUF => None,
+        vma::DMA_BUF => None,
         _ if NOT_SERVED.contains(&major) => None,
         _ => Some(Source::Driver),
     }

@@ -141,6 +141,16 @@ impl<T: Mapping> Ops<T> {
     }
 }
 
+/// The magic number of the file system of dma-bufs.
+// CAST: A magic number has 32 bits.
+pub const DMA_BUF: usize = bindings::DMA_BUF_MAGIC as usize;
+
+/// Returns the magic number of the file system of the file that `vma` maps, or 0 without a file.
+pub fn file_system(vma: &VmaRef) -> usize {
+    // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.
+    unsafe { helpers::ext_vma_magic(vma.as_ptr()) }
+}
+
 /// Returns the offset of `vma` in the file, in pages.
 pub fn pgoff(vma: &VmaRef) -> usize {
     // SAFETY: A `VmaRef` is valid and locked at least for reading, so its fields may be read.

@@ -7,17 +7,16 @@ use super::{
     exporter::Buf,
     private_fd, //
 };
-use crate::shared::bindings::helpers;
-use crate::shared::prelude::*;
+use crate::shared::{
+    bindings::helpers,
+    ext::base::vma,
+    prelude::*, //
+};
 use kernel::{
     bindings,
     fs::File,
     mm::virt::VmaRef, //
 };
-
-/// The magic number of the file system of dma-bufs.
-// CAST: A magic number has 32 bits.
-const MAGIC: c_ulong = bindings::DMA_BUF_MAGIC as c_ulong;
 
 /// A reference to a dma-buf of any exporter.
 ///
@@ -54,13 +53,11 @@ impl Buffer {
     /// Returns the dma-buf that is mapped by `vma`, or `None` if the file of `vma` is of another kind. A
     /// dma-buf is not found if the exporter has replaced the file of the mapping.
     pub(super) fn behind(vma: &VmaRef) -> Option<Self> {
-        // SAFETY: A `VmaRef` is valid and locked at least for reading, so the fields may be read.
-        let file = unsafe { (*vma.as_ptr()).vm_file };
-        // SAFETY: The file of a VMA is NULL or valid as long as the VMA. The inode and the file system of
-        // a file do not change.
-        if file.is_null() || unsafe { (*(*(*file).f_inode).i_sb).s_magic } != MAGIC {
+        if vma::file_system(vma) != vma::DMA_BUF {
             return None;
         }
+        // SAFETY: A `VmaRef` is valid and locked at least for reading, so the fields may be read.
+        let file = unsafe { (*vma.as_ptr()).vm_file };
         // INVARIANT: All files of this file system, which cannot be mounted, are dma-bufs.
         // SAFETY: The file is valid. The position of the file of a dma-buf is not used by the
         // kernel crate's `File`, so the file may be shared.
