@@ -49,13 +49,14 @@ pub(super) struct Resources {
 impl Resources {
     /// Creates the resources of a region without an access. Context: may sleep.
     pub(super) fn new(pages: Acquired) -> Result<KBox<Self>> {
-        let resources = Self {
+        // In place: a move of the object would cost more than its allocation.
+        let resources = init!(Self {
             attached: [None, None],
             pages,
             _counted: None,
             prepared: false,
-        };
-        Ok(KBox::new(resources, GFP_KERNEL_ACCOUNT)?)
+        });
+        KBox::init(resources, GFP_KERNEL_ACCOUNT)
     }
 
     pub(super) fn set_counted(&mut self, counted: CountedMr) {
