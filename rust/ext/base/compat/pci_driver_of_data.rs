@@ -31,7 +31,16 @@ impl<T: PciDriver> pci::Driver for Adapted<T> {
     const ID_TABLE: pci::IdTable<()> = T::ID_TABLE;
 
     fn probe(dev: &pci::Device<Core>, _info: &()) -> impl PinInit<Self, Error> {
-        T::probe(dev).map(|data| Self(UnsafeCell::new(ManuallyDrop::new(data))))
+        let data = T::probe(dev);
+        // Without memory for the slot the kernel crate drops the closure, and so the data.
+        //
+        // SAFETY: The closure writes the whole slot if it succeeds, and nothing else.
+        unsafe {
+            pin_init::pin_init_from_closure(move |slot: *mut Self| {
+                slot.write(Self(UnsafeCell::new(ManuallyDrop::new(data?))));
+                Ok(())
+            })
+        }
     }
 
     /// Drops the data before the devres of the function, as later kernels do.
