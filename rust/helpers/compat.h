@@ -30,8 +30,9 @@ static inline bool dma_buf_attach_revocable(struct dma_buf_attachment *attach)
 
 	if (!attach->importer_ops || !attach->importer_ops->invalidate_mappings)
 		return false;
-	sprint_symbol_no_offset(name, (unsigned long)attach->importer_ops->invalidate_mappings);
-	return strncmp(name, "0x", 2) && !strstr(name, "unsupported");
+	sprint_symbol(name, (unsigned long)attach->importer_ops->invalidate_mappings);
+	/* Without the symbol there is no name, or that of the function before it. */
+	return strstr(name, "+0x0/") && !strstr(name, "unsupported");
 }
 #endif
 
