@@ -89,19 +89,21 @@ connectx_refuses() {
 connectx_refused() {
 	[ "$DEV" = rxe0 ] || ask_host connectx refused
 }
-# revocation_is_refused: memory that is revoked is used. A device of 7.0 or 7.1 that has come again has no queue for
-# page faults.
+# faults_need_on_demand: the drivers of 7.0 and 7.1 make the queue for page faults with the first on-demand MR of a
+# device, and not for a dma-buf.
+faults_need_on_demand() { [[ $(uname -r) = 7.[01].* ]]; }
+
+# revocation_is_refused: memory that is revoked is used. A device that has come again may have no queue for page faults.
 revocation_is_refused() {
 	connectx_refuses 'page fault * cannot be resolved'
-	[[ $(uname -r) != 7.[01].* ]] || connectx_refuses 'no EQ is for page faults'
+	! faults_need_on_demand || connectx_refuses 'no EQ is for page faults'
 	connectx_refuses 'fails with syndrome 0x13'
 }
 
-# page_fault_queue: the drivers of 7.0 and 7.1 make it with the first on-demand MR, and not for a dma-buf.
-page_fault_queue() {
-	[[ $(uname -r) = 7.[01].* ]] || return 0
+# on_demand_mr: one, if the device can have any.
+on_demand_mr() {
 	python3 -c "from verbs import *
-VERBS.ibv_reg_mr(VERBS.rdma_open(b'$DEV').pd, ctypes.addressof(ctypes.create_string_buffer(PAGE)), PAGE, 1 << 6)"
+VERBS.ibv_reg_mr(VERBS.rdma_open(b'$DEV').pd, mapped(-1, PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS), PAGE, ON_DEMAND)"
 }
 
 load_mlx5() {
@@ -130,7 +132,7 @@ load_mlx5() {
 	else
 		device_ready "$nic" 1 "3=$IP"
 	fi
-	page_fault_queue
+	! faults_need_on_demand || on_demand_mr
 }
 
 # --- steps of the suites mlx5* ---

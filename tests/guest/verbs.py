@@ -8,9 +8,9 @@ from calls import *
 Rdma = structure(context=c_void_p, pd=c_void_p, gid_index=c_int)
 Mr = structure(context=c_void_p, pd=c_void_p, addr=c_void_p, length=c_size_t, handle=u32, lkey=u32, rkey=u32)
 Pair = structure(cq=c_void_p, near=c_void_p, far=c_void_p)
-# IBV_WR_*, IBV_WC_REM_ACCESS_ERR, ACCESS_ALL of verbs.h
+# IBV_WR_*, IBV_WC_REM_ACCESS_ERR, ACCESS_ALL of verbs.h, IBV_ACCESS_ON_DEMAND
 WRITE, READ, COMPARE_AND_SWAP, FETCH_AND_ADD = 0, 4, 5, 6
-DENIED, ACCESS_ALL = 10, 15
+DENIED, ACCESS_ALL, ON_DEMAND = 10, 15, 64
 MR, PAIR, TRANSFER = POINTER(Mr), POINTER(Pair), (c_int, POINTER(Mr), c_void_p, POINTER(Mr), c_void_p, u32)
 VERBS = library(
     '/mnt/programs/libtests.so', rdma_open=(Rdma, c_char_p), rdma_register=(MR, POINTER(Rdma), c_void_p, c_size_t),
