@@ -24,7 +24,9 @@ pub type CoreDevice<'a> = pci::Device<Core>;
 /// The driver `T` in the form that the kernel crate registers: the data of a bound function, with the
 /// layout of `T::Data`.
 #[repr(transparent)]
-pub struct Adapted<T: PciDriver>(UnsafeCell<ManuallyDrop<T::Data>>);
+pub struct Adapted<T: PciDriver> {
+    data: UnsafeCell<ManuallyDrop<T::Data>>,
+}
 
 impl<T: PciDriver> pci::Driver for Adapted<T> {
     type IdInfo = ();
@@ -32,22 +34,17 @@ impl<T: PciDriver> pci::Driver for Adapted<T> {
 
     fn probe(dev: &pci::Device<Core>, _info: &()) -> impl PinInit<Self, Error> {
         let data = T::probe(dev);
-        // Without memory for the slot the kernel crate drops the closure, and so the data.
-        //
-        // SAFETY: The closure writes the whole slot if it succeeds, and nothing else.
-        unsafe {
-            pin_init::pin_init_from_closure(move |slot: *mut Self| {
-                slot.write(Self(UnsafeCell::new(ManuallyDrop::new(data?))));
-                Ok(())
-            })
-        }
+        // Without memory for the object the kernel crate drops the initializer, and so the data.
+        try_init!(Self {
+            data: UnsafeCell::new(ManuallyDrop::new(data?)),
+        }? Error)
     }
 
     /// Drops the data before the devres of the function, as later kernels do.
     fn unbind(_dev: &pci::Device<Core>, this: Pin<&Self>) {
         // SAFETY: The driver core calls this function once for a function, with the lock of the
         // function held. Nothing uses the data afterwards: the error handlers take that lock.
-        unsafe { ManuallyDrop::drop(&mut *this.0.get()) };
+        unsafe { ManuallyDrop::drop(&mut *this.data.get()) };
     }
 }
 
