@@ -232,7 +232,8 @@ pub(crate) struct Json {
 /// Options of commands whose output is for programs.
 #[derive(Args)]
 pub(crate) struct Output {
-    /// Write to this file: a regular one is replaced at once, when the text is complete
+    /// Write to this file: a regular one is replaced at once, when the text is complete; a device, a pipe or a
+    /// descriptor, as /dev/stdout, gets the text after what it has
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -118,17 +118,27 @@ impl<T> At<T> for io::Result<T> {
     }
 }
 
-/// Writes a whole text to `file`, as its kind demands: a device or a pipe is written to, a regular file is
-/// replaced once the new one is complete, and of a symbolic link the target counts. Not below another root.
+/// Returns whether this is a descriptor of a process, as /dev/stdout leads to: its file may have no name any more.
+fn is_descriptor(file: &Path) -> bool {
+    let dir = file.parent().and_then(|dir| fs::canonicalize(dir).ok());
+    dir.is_some_and(|dir| dir.starts_with("/proc") && dir.ends_with("fd"))
+}
+
+/// Writes a whole text to `file`, as its kind demands: a descriptor, a device or a pipe is written to, after what
+/// it has, a regular file is replaced once the new one is complete, and of a symbolic link the target counts, also
+/// one to be made. Not below another root.
 pub(crate) fn write_output(file: &Path, text: &[u8]) -> Result<()> {
-    let target = match fs::read_link(file) {
-        // To be made.
-        Ok(target) if !file.exists() => file.with_file_name("").join(target),
-        _ => fs::canonicalize(file).unwrap_or_else(|_| file.into()),
+    let next = |link: &PathBuf| {
+        let target = fs::read_link(link).ok().filter(|_| !is_descriptor(link))?;
+        Some(link.with_file_name("").join(target))
     };
-    let regular = |data: fs::Metadata| data.is_file() || data.is_dir();
-    let written = match fs::metadata(&target).map(regular) {
-        Ok(false) => OpenOptions::new().write(true).open(&target).and_then(|mut file| file.write_all(text)),
+    // The kernel follows 40 links.
+    let target = iter::successors(Some(file.to_owned()), next).take(41).last().unwrap_or_default();
+    let written = match fs::metadata(&target) {
+        Ok(data) if is_descriptor(&target) || !data.is_file() => {
+            OpenOptions::new().append(true).open(&target).and_then(|mut file| file.write_all(text))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => replace(&target, text),
     };
     written.at(file.display())
