@@ -4,7 +4,9 @@
 # After the completion that is generated: the names that this machine has. Anybody may name an interface, so no
 # name is expanded as a word of bash.
 _iopm_with_names() {
-	local word=${COMP_WORDS[COMP_CWORD]} functions=/sys/bus/pci/devices bars=/dev/io_peer_mem name names=() files=()
+	local word functions=/sys/bus/pci/devices bars=/dev/io_peer_mem name names=() files=()
+	# COMP_WORDS has a PCI address in parts: bash ends a word at a colon.
+	word=${COMP_LINE:0:COMP_POINT} word=${word##*[[:space:]]}
 	_iopm "$@"
 	case ${COMP_WORDS[1]} in
 	bind) names=("$functions"/*) ;;
@@ -21,7 +23,7 @@ _iopm_with_names() {
 	for name in "${files[@]}"; do
 		[[ $name != "$word"* || $name = *'*' ]] || COMPREPLY+=("$(printf %q "$name")")
 	done
-	# A PCI address has colons, at which bash ends a word.
-	if declare -F __ltrimcolon_completions >/dev/null; then __ltrimcolon_completions "$word"; fi
+	# What bash replaces begins after the last colon.
+	[[ $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*:}"}"}")
 }
 complete -o nosort -o bashdefault -o default -F _iopm_with_names iopm
