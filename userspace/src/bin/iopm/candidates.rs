@@ -3,6 +3,7 @@
 //! iopm candidates: which functions have a BAR for io_peer_mem, why not the others, and what uses a function.
 
 use crate::{pci::Bar, prelude::*};
+use rustix::fs::{statx, AtFlags, FileType, StatxFlags, CWD};
 use std::{collections::HashSet, os::unix::fs::OpenOptionsExt};
 
 /// struct pages for device memory come in sections of this size: 2 MiB with pages of 4 KiB.
@@ -22,20 +23,30 @@ impl Bar {
 
 // --- what is in use ---
 
-/// Returns the disks that a process has open or that are exported by the NVMe target, as paths of /dev.
-fn open_disks() -> &'static HashSet<String> {
-    static DISKS: OnceLock<HashSet<String>> = OnceLock::new();
-    DISKS.get_or_init(|| {
+/// Returns whether a device file is of a disk, and its number: a device has files of several names. The file system
+/// is not asked, which may be one that does not answer.
+fn device(file: PathBuf) -> Option<(bool, String)> {
+    let data = statx(CWD, file, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
+    let number = format!("{}:{}", data.stx_rdev_major, data.stx_rdev_minor);
+    Some((FileType::from_raw_mode(data.stx_mode.into()) == FileType::BlockDevice, number))
+}
+
+/// Returns the devices that a process has open, that have swap, or that the NVMe target exports: disks, and
+/// controllers as a whole.
+fn open_devices() -> &'static HashSet<(bool, String)> {
+    static DEVICES: OnceLock<HashSet<(bool, String)>> = OnceLock::new();
+    DEVICES.get_or_init(|| {
         let descriptors = sys::processes().flat_map(|pid| sys::files(format!("/proc/{pid}/fd")));
-        let open = descriptors.filter_map(|link| fs::read_link(sys::path(link)).ok());
+        let swaps = sys::read("/proc/swaps").unwrap_or_default();
+        let swaps = swaps.lines().filter_map(|line| Some(line.split_whitespace().next()?.to_owned()));
         let subsystems = sys::files("/sys/kernel/config/nvmet/subsystems".into());
-        let namespaces = subsystems.flat_map(|subsystem| sys::files(format!("{subsystem}/namespaces")));
-        let exported = namespaces
+        let exports = subsystems.flat_map(|subsystem| {
+            sys::files(format!("{subsystem}/namespaces")).chain([format!("{subsystem}/passthru")])
+        });
+        let exported = exports
             .filter(|dir| sys::number(format!("{dir}/enable")) == Some(1))
-            .filter_map(|dir| sys::line(format!("{dir}/device_path")))
-            .map(|path| fs::canonicalize(&path).unwrap_or_else(|_| path.into()));
-        let text = |path: PathBuf| path.to_str().map(str::to_owned);
-        open.chain(exported).filter_map(text).filter(|path| path.starts_with("/dev/")).collect()
+            .filter_map(|dir| sys::line(format!("{dir}/device_path")));
+        descriptors.chain(swaps).chain(exported).filter_map(|file| device(sys::path(file))).collect()
     })
 }
 
@@ -48,20 +59,23 @@ fn is_exclusive(path: &str) -> bool {
     opened.is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy)
 }
 
+/// Returns whether the file of a disk or of a controller is open, or exported.
+fn is_open(class: &str, name: &str) -> bool {
+    let number = sys::line(format!("/sys/class/{class}/{name}/dev"));
+    number.is_some_and(|number| open_devices().contains(&(class == "block", number)))
+}
+
 /// Returns whether a disk or partition is mounted, swap, open, or held by another block device (LVM, RAID,
 /// dm). `bind`: it is to be bound now, so root also finds out whether it is open exclusively.
 fn is_block_in_use(disk: &str, bind: bool) -> bool {
     // In the names of disks, ! stands for the / of the path.
     let path = format!("/dev/{}", disk.replace('!', "/"));
-    let device = sys::line(format!("/sys/class/block/{disk}/dev"));
-    let has = |file, column, text: &str| {
-        let table = sys::read(file).unwrap_or_default();
-        table.lines().any(|line| line.split_whitespace().nth(column) == Some(text))
-    };
+    let number = sys::line(format!("/sys/class/block/{disk}/dev"));
+    let mounts = sys::read("/proc/self/mountinfo").unwrap_or_default();
     !sys::entries(format!("/sys/class/block/{disk}/holders")).is_empty()
-        || device.is_some_and(|device| has("/proc/self/mountinfo", 2, &device))
-        || has("/proc/swaps", 0, &path)
-        || open_disks().contains(&path)
+        || (number.is_some()
+            && mounts.lines().any(|line| line.split_whitespace().nth(2) == number.as_deref()))
+        || is_open("block", disk)
         || (bind && is_exclusive(&path))
 }
 
@@ -86,11 +100,12 @@ impl Function {
     pub(crate) fn user(&self, bind: bool) -> Option<String> {
         let used = |class: &str, name: &str| match class {
             "block" => is_block_in_use(name, bind),
+            "nvme" => is_open(class, name),
             // IFF_UP
             "net" => sys::number(format!("/sys/class/net/{name}/flags")).unwrap_or(1) & 1 != 0,
             _ => true,
         };
-        ["block", "net", "drm", "sound", "infiniband"].iter().find_map(|class| {
+        ["block", "nvme", "net", "drm", "sound", "infiniband"].iter().find_map(|class| {
             let mut names = sys::names(format!("/sys/class/{class}")).into_iter();
             let user = names.find(|name| is_below(class, name, self) && used(class, name));
             user.map(|name| format!("{class} {name}"))

@@ -122,9 +122,10 @@ pub(crate) enum Command {
     /// With its driver_override, until it is unbound or the machine reboots. If the module is not loaded, it
     /// is loaded, and with it ib_peer_mem; if the bind fails then, both are unloaded again. A function that is
     /// in use is refused: a disk that is mounted, swap, part of another one, exported by the NVMe target, open
-    /// in a process, or held exclusively by anybody, also over another controller of it; a network interface
-    /// that is up; a graphics, sound or RDMA device. One that belongs to another driver is refused without
-    /// --force.
+    /// in a process, or held exclusively by anybody, also over another controller of it; an NVMe controller
+    /// that a process has open or the NVMe target exports; a network interface that is up; a graphics, sound or
+    /// RDMA device. One that belongs to another driver, or that is for another one by its driver_override, is
+    /// refused without --force.
     Bind {
         /// A BAR of a function whose class is not memory
         ///
