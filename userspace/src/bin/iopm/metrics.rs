@@ -7,14 +7,15 @@ use prometheus_client::encoding::{text::encode, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::{gauge::ConstGauge, MetricType};
 use prometheus_client::registry::Registry;
 
-/// The counters of the clients: family, file, help, which gets a full stop as all.
+/// The counters of the clients: family, file, help, which gets a full stop as all. They change meanwhile: what has
+/// ended is read before what has begun, as in [`Client::read`].
 const COUNTERS: [(&str, &str, &str); 9] = [
-    ("registrations", "num_alloc_mrs", "MRs that were made on memory of the client"),
     ("deregistrations", "num_dealloc_mrs", "MRs that ended: deregistered or revoked"),
-    ("registered_bytes", "num_reg_bytes", "Bytes of the MRs that were made"),
+    ("registrations", "num_alloc_mrs", "MRs that were made on memory of the client"),
     ("deregistered_bytes", "num_dereg_bytes", "Bytes of the MRs that ended"),
-    ("registered_pages", "num_reg_pages", "Pages of the MRs that were made"),
+    ("registered_bytes", "num_reg_bytes", "Bytes of the MRs that were made"),
     ("deregistered_pages", "num_dereg_pages", "Pages of the MRs that ended"),
+    ("registered_pages", "num_reg_pages", "Pages of the MRs that were made"),
     ("invalidations", "num_free_callbacks", "Invalidations by the client, whatever their effect"),
     ("revocations", "num_revocations", "Regions that were fenced before the user deregistered the MR"),
     ("failed_fences", "num_failed_fences", "Attempts to fence that failed or timed out"),

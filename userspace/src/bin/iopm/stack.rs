@@ -14,6 +14,12 @@ pub(crate) fn debugfs(name: &str) -> io::Result<Vec<Vec<String>>> {
     Ok(text.lines().skip(1).map(split).collect())
 }
 
+/// Returns the columns of a row that are known here: those of a newer module come after them.
+pub(crate) fn columns<const N: usize>(mut row: Vec<String>) -> Option<[String; N]> {
+    row.truncate(N);
+    row.try_into().ok()
+}
+
 /// Returns the text unless the kernel has a dash for nothing.
 pub(crate) fn some(text: &str) -> Option<String> {
     (!matches!(text, "" | "-")).then(|| text.to_owned())
@@ -212,8 +218,7 @@ impl Region {
     /// Reads the list, which is for root.
     pub(crate) fn all() -> io::Result<Vec<Self>> {
         let parse = |row: Vec<String>| {
-            let [pid, process, kind, client, device, lkey, address, length, age, state] =
-                row.try_into().ok()?;
+            let [pid, process, kind, client, device, lkey, address, length, age, state] = columns(row)?;
             let length = length.parse().ok()?;
             Some(Self { pid, process, kind, client, device, lkey, address, length, age, state })
         };

@@ -13,7 +13,7 @@ pub(crate) fn status(json: bool, out: Out<'_>) -> Status {
     };
     // MRs on mapped dma-bufs of drivers that are no clients.
     let dma_buf = |row: Vec<String>| {
-        let [device, numbers @ ..]: [_; 4] = row.try_into().ok()?;
+        let [device, numbers @ ..] = columns::<4>(row)?;
         let [mrs_ever, mrs, bytes] = numbers.map(|number| sys::parse(&number));
         let object = json!({"device": device, "mrs": mrs, "bytes": bytes, "mrs_ever": mrs_ever});
         Some((object, cells![device, mrs?, size(bytes?), mrs_ever?]))

@@ -90,7 +90,7 @@ pub(super) fn rejections(_: &Machine, found: &mut Findings<'_>) {
     }
     let older = rows.len().saturating_sub(SHOWN);
     for row in &rows[older..] {
-        if let [age, pid, process, address, length, device, client, error, cause] = &row[..] {
+        if let [age, pid, process, address, length, device, client, error, cause, ..] = &row[..] {
             let memory = format!("{length} bytes at {address}, device {device}, client {client}");
             warn!(found, "", "{age} s ago: {process} (pid {pid}), {memory}: {cause} ({error})");
         }
