@@ -2,6 +2,7 @@
 
 //! Errors of the library.
 
+use crate::sys;
 use std::{error, fmt, io};
 
 /// A failed call of the library: its errno. The manual pages list them.
@@ -20,8 +21,7 @@ impl Error {
 
     /// Returns the error of the system call that has failed last in this thread.
     pub fn last() -> Self {
-        // SAFETY: The function returns the address of errno of this thread.
-        Self(unsafe { *libc::__errno_location() })
+        Self(sys::errno())
     }
 
     /// Returns the errno.

@@ -16,6 +16,7 @@
 //! # iopm::Result::Ok(())
 //! ```
 
+#![deny(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod context;
@@ -23,6 +24,7 @@ mod device;
 mod dm;
 mod error;
 mod named;
+#[allow(unsafe_code)]
 mod sys;
 
 pub use context::{AllocDmAttr, Context, DeviceAttr, Nearest, Range};

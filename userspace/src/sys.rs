@@ -5,6 +5,7 @@
 //! Descriptors are numbers: `BorrowedFd` and its conversions panic for -1, which a program in C may have, and
 //! libiopm has no code that panics.
 
+mod copy;
 pub(crate) mod uapi;
 pub(crate) mod verbs;
 
@@ -15,6 +16,12 @@ use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     ptr::{self, NonNull},
 };
+
+/// Returns errno of this thread.
+pub(crate) fn errno() -> i32 {
+    // SAFETY: The function returns the address of errno.
+    unsafe { *libc::__errno_location() }
+}
 
 pub(crate) fn page_size() -> usize {
     // CAST: A size is positive.
@@ -67,30 +74,6 @@ pub(crate) fn opened_by_ioctl(fd: i32) -> Result<OwnedFd> {
 pub(crate) fn duplicate(fd: RawFd) -> Result<OwnedFd> {
     // SAFETY: The command has no requirements.
     owned(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) })
-}
-
-/// Calls pread(2).
-///
-/// # Safety
-///
-/// Nothing else accesses the `length` bytes at `to` meanwhile. If there are none, the call fails.
-pub(crate) unsafe fn read(fd: RawFd, to: *mut u8, length: usize, offset: u64) -> Result<usize> {
-    // CAST: The offset is a number to the kernel.
-    // SAFETY: By the safety requirements.
-    let n = unsafe { libc::pread64(fd, to.cast(), length, offset as libc::off64_t) };
-    usize::try_from(n).map_err(|_| Error::last())
-}
-
-/// Calls pwrite(2).
-///
-/// # Safety
-///
-/// Nothing writes the `length` bytes at `from` meanwhile. If there are none, the call fails.
-pub(crate) unsafe fn write(fd: RawFd, from: *const u8, length: usize, offset: u64) -> Result<usize> {
-    // CAST: The offset is a number to the kernel.
-    // SAFETY: By the safety requirements.
-    let n = unsafe { libc::pwrite64(fd, from.cast(), length, offset as libc::off64_t) };
-    usize::try_from(n).map_err(|_| Error::last())
 }
 
 pub(crate) fn ioctl<T>(fd: RawFd, request: &uapi::Ioctl<T>, arg: &mut T) -> Result<()> {
