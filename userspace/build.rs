@@ -19,7 +19,6 @@ fn generate(dir: &std::path::Path) -> std::io::Result<()> {
         .version(env!("CARGO_PKG_VERSION"))
         .about(all.get_about().cloned().unwrap_or_default())
         .long_about(all.get_long_about().cloned().unwrap_or_default())
-        .after_long_help(all.get_after_long_help().cloned().unwrap_or_default())
         .disable_help_subcommand(true)
         .subcommands(all.get_subcommands().filter(|command| !command.is_hide_set()).cloned());
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
@@ -31,7 +30,17 @@ fn generate(dir: &std::path::Path) -> std::io::Result<()> {
                 .write_all(include_bytes!("src/bin/iopm/completion.bash"))?;
         }
     }
-    clap_mangen::generate_to(command, dir)
+    clap_mangen::generate_to(command, dir)?;
+    // What follows the options would be one section.
+    let mut page = OpenOptions::new().append(true).open(dir.join("iopm.1"))?;
+    let (_, sections) = cli::MORE.split_once('\n').unwrap_or_default();
+    for paragraph in sections.replace('-', "\\-").trim_end().split("\n\n") {
+        match paragraph.split_once('\n') {
+            Some((heading, text)) => writeln!(page, ".SH {heading}\n{text}")?,
+            None => writeln!(page, ".PP\n{paragraph}")?,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(not(feature = "tool"))]

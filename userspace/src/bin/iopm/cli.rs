@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf};
 
 /// After the line of its license.
-const MORE: &str = include_str!("more.txt");
+pub(crate) const MORE: &str = include_str!("more.txt");
 
 /// List and check the memory of PCI devices for RDMA
 ///
