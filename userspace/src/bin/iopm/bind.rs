@@ -12,8 +12,13 @@ fn find(text: &str) -> Result<Function> {
     Function::read(&address.to_string()).with_context(|| format!("no PCI function {address}"))
 }
 
-/// Fails unless another driver may lose the function, and io_peer_mem can have it.
-fn check(function: &Function, bar: Option<u8>, force: bool) -> Result<()> {
+/// Returns the driver that the function is for by its driver_override.
+fn overridden(name: &str) -> Option<String> {
+    sys::line(pci::file(name, "driver_override")).filter(|driver| !matches!(&**driver, "" | "(null)"))
+}
+
+/// Fails unless another driver may lose the function.
+pub(crate) fn check_free(function: &Function, force: bool) -> Result<()> {
     let (name, driver) = (&function.name, function.driver.as_deref());
     if let Some(user) = function.user(true) {
         bail!("{name} is in use: {user} (driver {})", driver.unwrap_or("none"));
@@ -21,6 +26,15 @@ fn check(function: &Function, bar: Option<u8>, force: bool) -> Result<()> {
     if let Some(driver) = driver.filter(|_| !force) {
         bail!("{name} belongs to the driver {driver}; with --force it is unbound from it");
     }
+    if let Some(other) = overridden(name).filter(|other| !force && other != "io_peer_mem") {
+        bail!("{name} is for the driver {other}, by its driver_override; with --force that is replaced");
+    }
+    Ok(())
+}
+
+/// Fails unless io_peer_mem can have the function.
+fn check(function: &Function, bar: Option<u8>) -> Result<()> {
+    let name = &function.name;
     ensure!(!function.is_bridge(), "{name} is a bridge");
     let mut usable = function.bars.iter().enumerate().filter(|(_, bar)| bar.is_usable());
     let sections = section_size() >> 20;
@@ -50,6 +64,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
 pub(crate) fn bind_with(function: &Function, bars: Option<&str>) -> Result<()> {
     let name = &function.name;
     let driver_override = pci::file(name, "driver_override");
+    let former = overridden(name).unwrap_or_default();
     write(&driver_override, "io_peer_mem\n")?;
     let begin = || -> Result<()> {
         if function.driver.is_some() {
@@ -63,11 +78,25 @@ pub(crate) fn bind_with(function: &Function, bars: Option<&str>) -> Result<()> {
     };
     begin().inspect_err(|_| {
         // The driver that had it may have it again.
-        let _ = sys::write(&driver_override, "\n");
+        let _ = sys::write(&driver_override, &format!("{former}\n"));
         if function.driver.is_some() {
             let _ = sys::write("/sys/bus/pci/drivers_probe", name);
         }
     })
+}
+
+/// Loads the driver and binds the function. Returns what has bound it.
+fn load_and_bind(name: &str, bar: Option<u8>) -> Result<&'static str> {
+    modules::load("io_peer_mem", &[])?;
+    // Its parameter ids or devices may name the function.
+    let Some(function) = Function::read(name).filter(|function| !function.is_of_io_peer_mem()) else {
+        return Ok(", by the parameters of the module");
+    };
+    if bar.is_some() && !sys::exists(format!("{DRIVER}/bind_with")) {
+        bail!("the io_peer_mem that is loaded is older than iopm: there is no {DRIVER}/bind_with");
+    }
+    bind_with(&function, bar.map(|bar| bar.to_string()).as_deref())?;
+    Ok("")
 }
 
 pub(crate) fn bind(text: &str, bar: Option<u8>, force: bool, out: Out<'_>) -> Status {
@@ -77,24 +106,15 @@ pub(crate) fn bind(text: &str, bar: Option<u8>, force: bool, out: Out<'_>) -> St
         writeln!(out, "{name} is bound already")?;
         return Ok(0);
     }
-    check(&function, bar, force)?;
+    check_free(&function, force)?;
+    check(&function, bar)?;
     // Of the two modules, one that was loaded before stays.
-    let had_core = is_loaded("ib_peer_mem");
-    let loaded = modules::load("io_peer_mem", &[])?;
-    // Its parameter ids or devices may name the function.
-    let Some(function) = Function::read(name).filter(|function| !function.is_of_io_peer_mem()) else {
-        writeln!(out, "{name} is bound to io_peer_mem, by the parameters of the module")?;
-        return Ok(0);
-    };
-    if bar.is_some() && !sys::exists(format!("{DRIVER}/bind_with")) {
-        bail!("the io_peer_mem that is loaded is older than iopm: there is no {DRIVER}/bind_with");
-    }
-    let bound = bind_with(&function, bar.map(|bar| bar.to_string()).as_deref());
-    if loaded && bound.is_err() {
+    let [had_core, had_driver] = ["ib_peer_mem", "io_peer_mem"].map(is_loaded);
+    let bound = load_and_bind(name, bar);
+    if bound.is_err() && !had_driver {
         modules::unload_unused(!had_core);
     }
-    bound?;
-    writeln!(out, "{name} is bound to io_peer_mem")?;
+    writeln!(out, "{name} is bound to io_peer_mem{}", bound?)?;
     Ok(0)
 }
 

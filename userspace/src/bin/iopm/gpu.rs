@@ -27,9 +27,9 @@ pub(crate) fn maps(pid: &str) -> impl Iterator<Item = Vec<u8>> {
     file.flat_map(|file| BufReader::new(file.take(MAPS)).split(b'\n').map_while(io::Result::ok))
 }
 
-/// Lists the processes that run with the library, as far as the caller may look.
-pub(crate) fn processes() -> Vec<String> {
-    let has_it = |pid: &String| maps(pid).any(|line| line.ends_with(LIBRARY.as_bytes()));
+/// Lists the processes that run with a library, as far as the caller may look.
+pub(crate) fn processes(library: &str) -> Vec<String> {
+    let has_it = |pid: &String| maps(pid).any(|line| String::from_utf8_lossy(&line).contains(library));
     sys::processes().filter(has_it).collect()
 }
 

@@ -60,24 +60,27 @@ pub(crate) fn holders(module: &str) -> Vec<String> {
     sys::names(format!("/sys/module/{module}/holders"))
 }
 
-/// Loads a module with parameters, NAME=VALUE, and what it depends on. Returns whether it was not loaded
-/// before.
-pub(crate) fn load(module: &str, parameters: &[String]) -> Result<bool> {
+/// Loads a module with parameters, NAME=VALUE, and what it depends on, unless it is loaded.
+pub(crate) fn load(module: &str, parameters: &[String]) -> Result<()> {
     if is_loaded(module) {
-        return Ok(false);
+        return Ok(());
     }
-    // Another root is no machine.
-    ensure!(sys::root().is_none(), "{module} is not loaded: modprobe {module}");
-    let status = Command::new("/sbin/modprobe").arg(module).args(parameters).status();
+    let modprobe = sys::path("/sbin/modprobe");
+    // Another root is no machine, but may have a program that stands for it.
+    ensure!(sys::root().is_none() || modprobe.exists(), "{module} is not loaded: modprobe {module}");
+    let status = Command::new(modprobe).arg(module).args(parameters).status();
     if !status.is_ok_and(|status| status.success()) {
         let why = other_exporter().map(|other| format!(": {other} exports {REGISTER}")).unwrap_or_default();
         bail!("{module} is not loaded, and modprobe has failed{why}");
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Unloads a module. Fails with `EWOULDBLOCK` if it is in use.
 pub(crate) fn unload(module: &str) -> io::Result<()> {
+    if sys::root().is_some() {
+        return fs::remove_dir_all(sys::path(format!("/sys/module/{module}")));
+    }
     let name = CString::new(module)?;
     Ok(delete_module(&name, OFlags::NONBLOCK.bits() as i32)?)
 }
@@ -86,16 +89,17 @@ pub(crate) fn unload(module: &str) -> io::Result<()> {
 fn is_loaded_at_boot(module: &str) -> bool {
     let dirs = ["/etc", "/run", "/usr/local/lib", "/usr/lib"].into_iter();
     let files = dirs.flat_map(|dir| sys::files(format!("{dir}/modules-load.d")));
+    // Either sign separates the words of a name.
+    let is_module = |name: &str| name.replace('-', "_") == module;
     // After the name /etc/modules has parameters.
     let has = |file| {
         let text = sys::read(file).unwrap_or_default();
-        text.lines().any(|line| line.split_whitespace().next() == Some(module))
+        text.lines().any(|line| line.split_whitespace().next().is_some_and(is_module))
     };
     let command_line = sys::read("/proc/cmdline").unwrap_or_default();
     let words = command_line.split_whitespace().map(|word| word.strip_prefix("rd.").unwrap_or(word));
     let mut lists = words.filter_map(|word| word.strip_prefix("modules_load="));
-    lists.any(|list| list.split(',').any(|name| name == module))
-        || files.chain(["/etc/modules".into()]).any(has)
+    lists.any(|list| list.split(',').any(is_module)) || files.chain(["/etc/modules".into()]).any(has)
 }
 
 /// Returns whether the parameters of io_peer_mem name more than the functions that are bound one by one:
@@ -108,15 +112,16 @@ fn is_configured() -> bool {
 }
 
 /// Unloads io_peer_mem if no function is bound and its parameters name no other memory, and then (`core`)
-/// ib_peer_mem if nothing else uses it. What the administrator has loaded at boot stays.
+/// ib_peer_mem if nothing else uses it. What the administrator has loaded at boot stays. Names of memory, which are
+/// lost with ib_peer_mem, do not count as a use, and the kernel has no list of them: a process with a library that
+/// makes names may have some.
 pub(crate) fn unload_unused(core: bool) {
     // Functions are the only names with a colon.
     let bound = sys::names("/sys/bus/pci/drivers/io_peer_mem").iter().any(|name| name.contains(':'));
-    let unload = |module: &str| {
-        // A module that is in use stays.
-        sys::root().is_none() && !is_loaded_at_boot(module) && self::unload(module).is_ok()
-    };
-    if !bound && !is_configured() && unload("io_peer_mem") && core {
+    // A module that is in use stays.
+    let unload =
+        |module: &str| !is_loaded(module) || (!is_loaded_at_boot(module) && self::unload(module).is_ok());
+    if !bound && !is_configured() && unload("io_peer_mem") && core && gpu::processes("/libiopm").is_empty() {
         unload("ib_peer_mem");
     }
 }
@@ -129,7 +134,7 @@ mod tests {
     fn modules_that_are_loaded_at_boot() -> Result<()> {
         let root = tempfile::tempdir()?;
         for (file, text) in [
-            ("modules-load.d/a.conf", "# ib_core\nib_uverbs"),
+            ("modules-load.d/a.conf", "# ib_core\nib-uverbs"),
             ("modules-load.d/b.conf", "io_peer_mem"),
             ("modules", "ib_peer_mem backend=auto\n"),
         ] {

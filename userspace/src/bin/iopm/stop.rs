@@ -4,7 +4,7 @@
 //! again. What stops a stack knows its own modules alone, and fails at one that it does not know.
 
 use crate::{
-    bind::bind_with,
+    bind::{bind_with, check_free},
     modules::{holders, load, unload},
     prelude::*,
 };
@@ -80,12 +80,16 @@ fn bars(function: &str) -> String {
     names.iter().filter_map(|name| name.strip_prefix("bar")).collect::<Vec<_>>().join(",")
 }
 
-/// Binds a function with the BARs that it had, unless the parameters of the module have done that.
+/// Binds a function with the BARs that it had, unless the parameters of the module have done that, or another driver
+/// has it now.
 fn bind_again(name: &str, bars_before: &str) -> Result<()> {
     if bars(name) == bars_before || !is_loaded("io_peer_mem") {
         return Ok(());
     }
     let function = Function::read(name).with_context(|| format!("no PCI function {name}"))?;
+    if !function.is_of_io_peer_mem() {
+        check_free(&function, false)?;
+    }
     bind_with(&function, Some(bars_before))
 }
 

@@ -80,7 +80,7 @@ fn by_address(found: &mut Findings<'_>) {
         false => ", in the program itself, as there is no /dev/ib_peer_mem",
     };
     ok!(found, "iopm gpu PROGRAM registers memory by address, with {LIBRARY}{by}");
-    let processes = gpu::processes().join(", ");
+    let processes = gpu::processes(LIBRARY).join(", ");
     if !processes.is_empty() {
         ok!(found, "with it run the processes {processes}");
     }
