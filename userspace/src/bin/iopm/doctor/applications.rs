@@ -2,9 +2,9 @@
 
 //! iopm doctor --applications: what applications find on this machine, and what they conclude.
 //!
-//! applications.json has the probes of each application, in its order. The sources that were read, with their
-//! versions, are in Documentation/applications.rst, which scripts/static compares with the table. The first
-//! probe of a way with a verdict decides; if none has one, the verdict is no.
+//! applications.json has the probes of each application, in its order; the sources that were read are in
+//! Documentation/applications.rst. The first probe of a way whose outcome decides has the answer; if none decides,
+//! there is none.
 
 use super::{probes::*, *};
 
