@@ -2,9 +2,9 @@
 
 //! iopm doctor --applications: what applications find on this machine, and what they conclude.
 //!
-//! applications.json has the probes of each application, in its order; the sources that were read are in
-//! Documentation/applications.rst. The first probe of a way whose outcome decides has the answer; if none decides,
-//! there is none.
+//! applications.json has the probes of each application, in its order, and in "wrong" what the application gets
+//! wrong. Documentation/applications.rst has the sources that were read, with their versions, and a table that
+//! is made of the file. The first probe of a way with a verdict decides; if none has one, the verdict is no.
 
 use super::{probes::*, *};
 
