@@ -14,10 +14,21 @@
 //! | [`added_ids!`] | 7.2: `pci::Driver::probe` and PCI tables always have data |
 //! | [`DevresBar`] | 7.2: the type of a BAR that devres holds |
 //! | [`faux_device`] | 7.2: the context of a faux device |
-//! | [`PciDriver`], [`CoreDevice`], [`MappedBar`], [`map_bar`] | 7.1: a PCI driver has the type of its data, which is dropped after devres |
+//! | [`PciDriver`], [`Adapted`], [`driver_data!`], [`CoreDevice`], [`MappedBar`], [`map_bar`] | 7.1: a PCI driver has the type of its data, which is dropped after devres |
+//! | `umem_hook/entry/get.rs` | 7.1: memory is pinned by its address alone |
+//! | `ib_umem_get_va()`, `ib_umem_get_cq_buf_or_va()` (C) | 7.1: the same |
+//! | `ext_umem_find_best_pgsz()` (C) | 7.1: another type of the address |
+//! | `tests/adapter/cq_entry.rs` | 7.1: ib_uverbs pins the buffer of a CQ; 7.0: no `create_user_cq` |
 //! | [`AtomicPtr`] | 7.0: `Atomic` takes numbers only |
-//! | [`attach_ops`] | 7.0: another name of the field |
+//! | [`attach_ops`], `invalidate_mappings`, `dma_buf_invalidate_mappings()` (C) | 7.0: other names |
 //! | [`emsgsize`] | 7.0: another one that [`kernel::error::code`] lacks |
+//! | `Device::name`, as `ext::base::device::name` | 7.0 lacks it |
+//! | `wrapping_neg()` of a count | 7.0: `Atomic` has no `fetch_sub()` |
+//! | `ext_dma_resv_lock()`, `ext_dma_resv_unlock()` (C) | 7.0: the kernel crate has no helpers for them |
+//! | `dma_buf_attach_revocable()` (C) | 7.0: only the name of its callback says whether an importer can be revoked |
+//! | `device_has_driver_override()` and its like (C) | 7.0: a PCI function has an override of its own |
+//! | `ib_umem_check_rereg()` (C) | 7.0 lacks it |
+//! | `ib_umem_dmabuf_get_pinned_revocable_and_lock()` and its like, `EXT_UMEM_REVOCABLE` (C) | 7.0: an importer that pins cannot be revoked |
 
 #[cfg(not(have_atomic_ptr))]
 mod atomic_ptr;
