@@ -15,7 +15,7 @@ from rust_source import code
 # The room, what only the room has, and what src/ and samples/ do not have either.
 ROOM = re.compile(r"rust/ext/base/compat(/\w+)?\.rs|rust/ext/rdma/umem_hook/entry\.rs"
                   r"|rust/helpers/compat(_rdma)?\.h|tests/adapter/cq_entry\.rs")
-FEATURE = re.compile(r"\bcfg\S*\(.*\bhave_\w+|\b(HAVE_[A-Z]\w*|LINUX_VERSION_CODE|KERNEL_VERSION)")
+FEATURE = re.compile(r"\bcfg\w*!?\s*\([^];{}]*?\bhave_\w+|\b(HAVE_[A-Z]\w*|LINUX_VERSION_CODE|KERNEL_VERSION)")
 VERSION = re.compile(r"\b[67]\.\d{1,2}\b")
 # A module within a file, by its indentation; paths with a list of what follows; paths.
 INLINE = re.compile(r"(?ms)^( *)(?:pub(?:\(\w+\))? )?mod (\w+) \{$(.*?)^\1\}$")
@@ -94,10 +94,11 @@ def kernels(top):
         name = path.relative_to(top).as_posix()
         if path.suffix not in (".rs", ".c", ".h") or ROOM.fullmatch(name):
             continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            found = FEATURE.search(line) or name.startswith(("src/", "samples/")) and VERSION.search(line)
-            if found:
-                yield f"{path}:{number}: {found[0]}: only the room of rust/ext/base/compat.rs knows kernels"
+        text = path.read_text()
+        found = [*FEATURE.finditer(text), *(VERSION.finditer(text) if name.startswith(("src/", "samples/")) else ())]
+        for match in found:
+            line, what = text.count("\n", 0, match.start()) + 1, " ".join(match[0].split())
+            yield f"{path}:{line}: {what}: only the room of rust/ext/base/compat.rs knows kernels"
 
 
 if __name__ == "__main__":
