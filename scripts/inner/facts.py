@@ -57,7 +57,7 @@ def kernels():
 def headers():
     """What a build needs of the headers of a kernel."""
     script, doctor = "dkms/kernel-tree", "userspace/src/bin/iopm/doctor/kernels.json"
-    known = re.search(r"(?m)^\tfor file in (rust/.*); do$", text(script))[1].split()
+    known = re.search(r"(?ms)^\tneeded=\((rust/.*?)\)$", text(script))[1].split()
     found = [header["file"] for header in json.loads(text(doctor))["headers"]]
     yield from different(doctor, "file", script, found, known)
 

@@ -23,6 +23,8 @@ pub(super) struct Kernels {
 struct Header {
     file: String,
     what: String,
+    /// Where it is needed; `None`: everywhere.
+    machine: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -99,7 +101,8 @@ pub(super) fn headers(machine: &Machine, found: &mut Findings<'_>) {
     if sys::entries(&build).is_empty() {
         return warn!(found, fix(|of| &of.headers), "the headers of Linux {name} are not installed");
     }
-    let lacking = table.headers.iter().filter(|header| !sys::exists(format!("{build}/{}", header.file)));
+    let needed = table.headers.iter().filter(|of| of.machine.as_deref().is_none_or(|name| name == ARCH));
+    let lacking = needed.filter(|header| !sys::exists(format!("{build}/{}", header.file)));
     let lacking: Vec<_> = lacking.map(|header| format!("{} ({})", header.file, header.what)).collect();
     if lacking.is_empty() {
         return ok!(found, "the headers of Linux {name} have what modules in Rust need");
