@@ -18,6 +18,7 @@ use crate::{
         range::VaRange, //
     },
     ext::base::{
+        compat::eremoteio,
         device::as_raw,
         pinned::kernel_half,
         sg::{
@@ -252,9 +253,16 @@ impl Acquired {
         Ok((skip as u64, (self.range.pages() * PAGE_SIZE) as u64))
     }
 
-    /// Logs that the client's table does not describe the range, if `e` is `EINVAL`.
+    /// Logs that the client's table does not describe the range, if `e` is `EINVAL`, or has memory of a
+    /// BAR that the kernel did not map, if `e` is `EREMOTEIO`.
     fn log_bad_table(&self, e: Error) {
-        if e == EINVAL {
+        if e == eremoteio() {
+            pr_warn_limited!(
+                "client {}: this kernel's dma_map_sg() gave no DMA address for memory of a BAR; use an \
+                 IOMMU or kernel 7.1\n",
+                self.client.name(),
+            );
+        } else if e == EINVAL {
             pr_warn_limited!(
                 "client {}: its sg_table for {} bytes is short, empty or not page aligned; \
                  fix the client\n",

@@ -8,8 +8,12 @@
 
 #include <linux/device.h>
 #include <linux/dma-buf.h>
+#include <linux/dma-direct.h>
+#include <linux/dma-mapping.h>
 #include <linux/kallsyms.h>
+#include <linux/memremap.h>
 #include <linux/pci.h>
+#include <linux/scatterlist.h>
 #include <linux/string.h>
 
 /* 7.0: the names of the callback of importers, and of the function that calls them. */
@@ -54,5 +58,43 @@ static inline bool ext_pci_override_is(struct device *dev, const char *driver)
 #define device_set_driver_override(dev, name) \
 	driver_set_override(dev, &to_pci_dev(dev)->driver_override, name, strlen(name))
 #endif
+
+/*
+ * 7.0, without a header that shows it: dma_map_sg() writes no DMA address into the entry of a BAR that a
+ * device without an IOMMU reaches through a host bridge. The entry keeps the address that it had, so
+ * ours has the right one before the call. A client that calls dma_map_sg() leaves 0, the address of
+ * no BAR.
+ */
+static inline int ext_dma_map_sgtable(struct device *dev, struct sg_table *sgt,
+				      enum dma_data_direction dir, unsigned long attrs)
+{
+#ifndef HAVE_DMA_BUF_REVOCABLE
+	struct scatterlist *sg;
+	int i;
+
+	for_each_sgtable_sg(sgt, sg, i) {
+		if (!is_pci_p2pdma_page(sg_page(sg)))
+			continue;
+		sg_dma_address(sg) = phys_to_dma(dev, sg_phys(sg));
+		if (!dma_capable(dev, sg_dma_address(sg), sg->length, false))
+			return -EREMOTEIO;
+	}
+#endif
+	return dma_map_sgtable(dev, sgt, dir, attrs);
+}
+
+static inline bool ext_sg_is_left_unmapped(struct scatterlist *sgl, unsigned int n)
+{
+#ifndef HAVE_DMA_BUF_REVOCABLE
+	struct scatterlist *sg;
+	int i;
+
+	for_each_sg(sgl, sg, n, i) {
+		if (!sg_dma_address(sg) && sg_page(sg) && is_pci_p2pdma_page(sg_page(sg)))
+			return true;
+	}
+#endif
+	return false;
+}
 
 #endif

@@ -132,7 +132,7 @@ static int map_pages(struct buffer *b, struct device *dev, struct sg_table *tabl
 
 	if (rc)
 		return rc;
-	rc = dma_map_sgtable(dev, table, direction, MAP_ATTRS);
+	rc = ext_dma_map_sgtable(dev, table, direction, MAP_ATTRS);
 	if (rc)
 		sg_free_table(table);
 	return rc;

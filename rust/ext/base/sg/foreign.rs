@@ -3,6 +3,7 @@
 //! [`ForeignTable`], and [`ForeignPart`] of one.
 
 use super::{
+    super::compat,
     entries::{
         segment,
         walk,
@@ -110,16 +111,23 @@ impl ForeignTable {
         cfg!(CONFIG_X86) || self.iter().all(is_copyable)
     }
 
-    /// Returns the [`part`](super::part) of the DMA addresses of the first `n` entries.
+    /// Returns the [`part`](super::part) of the DMA addresses of the first `n` entries. Fails with
+    /// `EREMOTEIO` if the kernel's `dma_map_sg()` has left memory of a BAR without an address.
     ///
     /// # Safety
     ///
     /// The list must neither be changed nor freed until each import and each export of a dma-buf that
     /// gets the part has ended, or has been revoked.
     pub unsafe fn part(&self, n: usize, skip: u64, len: u64, max: u32) -> Result<ForeignPart> {
+        let (first, entries) = (self.get().sgl, n.min(self.entries()));
+        // SAFETY: By the type invariants the list has the entries.
+        // CAST: An sg_table has at most `u32::MAX` entries.
+        if unsafe { helpers::ext_sg_is_left_unmapped(first, entries as u32) } {
+            return Err(compat::eremoteio());
+        }
         let mut this = ForeignPart {
-            first: self.get().sgl,
-            entries: n.min(self.entries()),
+            first,
+            entries,
             skip,
             len,
             max,

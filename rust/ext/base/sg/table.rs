@@ -388,7 +388,7 @@ impl<T: Segments> PageTable<T> {
         }
         let (list, dir) = (self.table.entries.as_mut(), DataDirection::Bidirectional);
         // SAFETY: `dev` is valid while borrowed; by the type invariants the entries are pages.
-        to_result(unsafe { bindings::dma_map_sgtable(as_raw(dev), list, dir.into(), 0) })?;
+        to_result(unsafe { helpers::ext_dma_map_sgtable(as_raw(dev), list, dir.into(), 0) })?;
         // INVARIANT: The call above mapped the table.
         self.table.mapping = Mapping::Pages(dev.into());
         Ok(())
