@@ -62,13 +62,13 @@ references_are() { [ "$(references)" = "$1" ]; }
 # A mapping of a dma-buf of another driver, registered by its address. Its exporter cannot move what an
 # importer pins, and revokes it if the importer permits that.
 test_mapped_dma_bufs() {
-	local dev revoked
+	local dev moved revoked
 	load_exporter
-	while read -r dev revoked; do
+	while read -r dev moved revoked; do
 		adapter_start buf -s part "$dev" mapped:test 12345 40000
 		adapter_say buf fill 63
 		to_host "$dev" 63
-		expect EBUSY eval 'adapter_say buf move | tail -n 1 | sed "s/.* //"'
+		expect "$moved" eval 'adapter_say buf move | tail -n 1 | sed "s/.* //"'
 		to_host "$dev" 63
 		adapter_say buf look 63
 		expect "$revoked" eval 'adapter_say buf revoke | tail -n 1 | sed "s/.* //"'
@@ -77,11 +77,13 @@ test_mapped_dma_bufs() {
 		fi
 		adapter_stop buf
 	done <<-END
-		edu1 ok
-		edu2 EBUSY
+		edu1 $(kernel_revokes_pins && echo EBUSY || echo ok) ok
+		edu2 EBUSY EBUSY
 	END
 	unload_exporter
 }
+# On 7.0 nothing revokes what an importer pins, and edu1 imports as edu0 does.
+kernel_revokes_pins() { grep -q ' ib_umem_dmabuf_revoke_lock\>' /proc/kallsyms; }
 
 # Soft RoCE imports no dma-bufs.
 test_mapped_dma_bufs_and_soft_roce() {
