@@ -259,7 +259,7 @@ impl Acquired {
         if e == eremoteio() {
             pr_warn_limited!(
                 "client {}: this kernel's dma_map_sg() gave no DMA address for memory of a BAR; use an \
-                 IOMMU or kernel 7.1\n",
+                 IOMMU or a newer kernel\n",
                 self.client.name(),
             );
         } else if e == EINVAL {
