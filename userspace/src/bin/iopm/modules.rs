@@ -78,8 +78,10 @@ pub(crate) fn load(module: &str, parameters: &[String]) -> Result<()> {
 
 /// Unloads a module. Fails with `EWOULDBLOCK` if it is in use.
 pub(crate) fn unload(module: &str) -> io::Result<()> {
+    // As in load().
     if sys::root().is_some() {
-        return fs::remove_dir_all(sys::path(format!("/sys/module/{module}")));
+        let status = Command::new(sys::path("/sbin/modprobe")).args(["-r", module]).status()?;
+        return if status.success() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) };
     }
     let name = CString::new(module)?;
     Ok(delete_module(&name, OFlags::NONBLOCK.bits() as i32)?)
