@@ -57,7 +57,6 @@ use crate::shared::{
     },
     prelude::*, //
 };
-use core::marker::PhantomData;
 use kernel::device;
 
 /// A driver that owns memory. Needs a slot: [`peer_client_slot!`](crate::peer_client_slot).

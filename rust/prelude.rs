@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What most modules use: the prelude of the `kernel` crate, with locks, references, atomics, time and
-//! the conversion of errors.
+//! What most modules use: the prelude of the `kernel` crate, with locks, references, atomics, time,
+//! the conversion of errors, and lines of the log at a limited rate.
 
+pub use crate::{
+    dev_err_limited,
+    pr_err_limited,
+    pr_warn_limited, //
+};
 pub use core::{
     marker::PhantomData,
     mem,

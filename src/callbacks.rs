@@ -28,7 +28,6 @@ use crate::{
             Table, //
         }, //
     },
-    pr_warn_limited,
     prelude::*, //
 };
 use kernel::{

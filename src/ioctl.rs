@@ -11,7 +11,6 @@ use crate::{
     data::range::VaRange,
     dispatch,
     ext::base::chardev::control::Control,
-    pr_warn_limited,
     prelude::*,
     uapi::{
         self,

@@ -44,7 +44,6 @@ use crate::shared::{
     },
     prelude::*, //
 };
-use core::ops::Range;
 use kernel::{
     bindings,
     device::Bound,

@@ -23,7 +23,6 @@ use crate::shared::{
     ext::base::pinned::untagged,
     prelude::*, //
 };
-use core::marker::PhantomData;
 use kernel::{
     bindings,
     device, //

@@ -41,7 +41,6 @@ use crate::{
             UserMr, //
         }, //
     },
-    pr_warn_limited,
     prelude::*, //
 };
 

@@ -43,7 +43,6 @@ use crate::{
             UserMr, //
         }, //
     },
-    pr_warn_limited,
     prelude::*, //
 };
 

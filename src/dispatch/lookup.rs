@@ -32,7 +32,6 @@ use crate::{
         }, //
     },
     policy::named,
-    pr_warn_limited,
     prelude::*,
     records::rejections,
     region::{

@@ -37,7 +37,6 @@ use crate::{
         }, //
     },
     policy::order::DISPATCH,
-    pr_warn_limited,
     prelude::*, //
 };
 use ranges::{

@@ -47,7 +47,6 @@ use crate::{
             Timer, //
         }, //
     },
-    pr_warn_limited,
     prelude::*,
     records::listing::Kind, //
 };

@@ -45,7 +45,6 @@ use crate::{
             Timer, //
         }, //
     },
-    pr_warn_limited,
     prelude::*,
     records::{
         listing::{

@@ -36,8 +36,6 @@ use crate::{
             Timer, //
         }, //
     },
-    pr_err_limited,
-    pr_warn_limited,
     prelude::*,
     records::revocations::{
         self,

@@ -6,10 +6,7 @@
 
 use super::attachment::Attachment;
 use crate::shared::prelude::*;
-use core::{
-    marker::PhantomData,
-    mem::ManuallyDrop, //
-};
+use core::mem::ManuallyDrop;
 use kernel::{
     bindings,
     fs::File, //

@@ -18,7 +18,6 @@ use crate::shared::{
     ext::base::pci::as_raw,
     prelude::*, //
 };
-use core::ops::Range;
 use kernel::{
     bindings,
     device::Bound,

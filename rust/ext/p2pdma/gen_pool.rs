@@ -7,7 +7,6 @@
 
 use crate::shared::bindings::helpers;
 use crate::shared::prelude::*;
-use core::ops::Range;
 
 /// A pool of numbers. Ranges are allocated at the first fit.
 ///

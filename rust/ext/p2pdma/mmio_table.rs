@@ -20,7 +20,6 @@ use crate::shared::ext::{
     p2pdma, //
 };
 use crate::shared::prelude::*;
-use core::ops::Range;
 use kernel::device;
 
 /// A table of parts of a BAR.

@@ -22,7 +22,6 @@ use crate::shared::{
     },
     prelude::*, //
 };
-use core::ops::Range;
 use kernel::page::BorrowedPage;
 
 /// Contiguous pages of peer-to-peer memory.

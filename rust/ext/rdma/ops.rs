@@ -8,7 +8,6 @@ use crate::shared::{
     ext::base::compat::AtomicPtr,
     prelude::*, //
 };
-use core::marker::PhantomData;
 
 /// `ib_device_ops.rereg_user_mr`.
 pub(super) type ReregUserMr = Option<
