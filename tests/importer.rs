@@ -21,28 +21,10 @@ use crate::{
     ext::base::{
         compat::attach_ops,
         sg::Segment, //
-    }, //
-};
-use core::{
-    marker::PhantomData,
-    ptr::{
-        self,
-        NonNull, //
-    }, //
-};
-use kernel::{
-    bindings,
-    error::{
-        from_err_ptr,
-        to_result, //
     },
-    ffi::{
-        c_int,
-        c_void, //
-    },
-    prelude::*,
-    sync::Arc, //
+    shared::prelude::*, //
 };
+use kernel::bindings;
 
 /// How a device imports dma-bufs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

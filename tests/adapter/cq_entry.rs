@@ -12,10 +12,9 @@ use crate::{
     bindings::rdma,
     ext::base::compat::eopnotsupp,
     one_port,
+    prelude::*,
     queue, //
 };
-use core::ptr;
-use kernel::prelude::*;
 
 pub(crate) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     create_cq: Some(create_cq),

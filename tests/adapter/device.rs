@@ -10,8 +10,8 @@ use crate::{
     bindings::rdma,
     engine::{
         Direction,
-        Engine, //
-        BUFFER_SIZE,
+        Engine,
+        BUFFER_SIZE, //
     },
     ext::base::compat::emsgsize,
     files::Place,
@@ -19,18 +19,11 @@ use crate::{
         self,
         Mode, //
     },
+    prelude::*,
     umem::{
         Range,
         Umem, //
     }, //
-};
-use kernel::{
-    fmt, new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
-    },
 };
 
 /// Memory that the device accesses by a key: an MR, or the buffer of a queue.

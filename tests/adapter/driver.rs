@@ -20,9 +20,9 @@ use crate::{
         Mode, //
     },
     ops,
+    prelude::*,
     Number, //
 };
-use core::mem::size_of;
 use kernel::{
     bindings,
     debugfs::Dir,
@@ -31,10 +31,7 @@ use kernel::{
         Device as _,
         DmaMask, //
     },
-    error::to_result,
-    pci,
-    prelude::*,
-    sync::Arc, //
+    pci, //
 };
 
 /// QEMU's vendor id, and the device's.

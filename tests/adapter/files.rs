@@ -23,9 +23,10 @@
 use crate::{
     device::Adapter,
     engine::{
-        Direction, //
-        BUFFER_SIZE,
-    }, //
+        Direction,
+        BUFFER_SIZE, //
+    },
+    prelude::*, //
 };
 use core::str;
 use kernel::{
@@ -34,9 +35,6 @@ use kernel::{
         Dir,
         File, //
     },
-    fmt,
-    prelude::*,
-    sync::Arc,
     uaccess::UserSliceReader, //
 };
 

@@ -9,15 +9,7 @@
 //! network: a line written to `/sys/kernel/debug/eduN/dma` accesses the memory ([`files`])
 //! by the device's own DMA ([`engine`]).
 
-use kernel::{
-    prelude::*,
-    str::CString,
-    sync::atomic::{
-        Atomic,
-        Full,
-        Relaxed, //
-    }, //
-};
+use prelude::*;
 
 #[path = "../../rust/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
@@ -25,7 +17,8 @@ mod shared;
 
 pub(crate) use shared::{
     bindings,
-    ext, //
+    ext,
+    prelude, //
 };
 
 mod cq_entry;

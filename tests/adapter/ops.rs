@@ -17,6 +17,7 @@ use crate::{
     },
     ext::base::compat::eopnotsupp,
     one_port,
+    prelude::*,
     queue,
     umem::{
         Range,
@@ -24,15 +25,7 @@ use crate::{
         PAGE_SIZES, //
     }, //
 };
-use core::{
-    mem::size_of,
-    ptr, //
-};
-use kernel::{
-    bindings,
-    error::from_result,
-    prelude::*, //
-};
+use kernel::bindings;
 
 /// `RXE_UVERBS_ABI_VERSION`: the user-space driver of rxe opens the device. It adds nothing of its
 /// own to the requests for contexts, PDs and MRs.

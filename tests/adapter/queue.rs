@@ -12,21 +12,11 @@
 use crate::{
     bindings::rdma,
     driver::adapter,
+    prelude::*,
     umem::{
         Range,
         Umem, //
     }, //
-};
-use core::{
-    mem::size_of,
-    ptr, //
-};
-use kernel::{
-    error::{
-        from_result,
-        to_result, //
-    },
-    prelude::*, //
 };
 
 /// The device writes completions.

@@ -26,21 +26,7 @@ use crate::{
         Resv,
         Unmap, //
     },
-    pr_warn_limited, //
-};
-use core::ptr::NonNull;
-use kernel::{
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
-    new_mutex,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        Arc,
-        Mutex, //
-    },
+    prelude::*, //
 };
 
 /// The page sizes that an MR can have, a bit each. ib_core makes no pages smaller than its own.

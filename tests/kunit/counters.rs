@@ -6,7 +6,6 @@
 //! mounted sysfs.
 
 use crate::prelude::*;
-use kernel::page::PAGE_SIZE;
 
 #[macro_use]
 #[path = "../../src/records/stats/list.rs"]

@@ -28,13 +28,7 @@ pub(crate) use crate::{
         *, //
     }, //
 };
-pub(crate) use kernel::{
-    bindings,
-    ffi::{
-        c_int,
-        c_void, //
-    }, //
-};
+pub(crate) use kernel::bindings;
 
 // Sizes of memory, in bytes, which grow with the pages of the kernel.
 // CAST: `PAGE_SIZE` is less than 2^32.

@@ -5,11 +5,8 @@
 
 use crate::prelude::*;
 use kernel::{
-    new_condvar,
     sync::{
-        aref::ARef,
         rcu,
-        CondVar,
         CondVarTimeoutResult, //
     },
     time::msecs_to_jiffies,

@@ -11,7 +11,6 @@ use crate::{
     prelude::*,
     sync, //
 };
-use kernel::sync::ArcBorrow;
 
 /// `enum rdma_node_type`, a UAPI value.
 const RDMA_NODE_IB_CA: u8 = 1;

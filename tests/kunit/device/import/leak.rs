@@ -9,7 +9,6 @@ use crate::{
     },
     prelude::*, //
 };
-use core::ptr::NonNull;
 use kernel::faux;
 
 /// The attachment operations of an importer for which the dma-buf is not meant.
