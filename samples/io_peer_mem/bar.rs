@@ -24,22 +24,14 @@ use crate::{
     },
     options,
     peer_client::Tickets,
+    prelude::*,
     zero::Policy, //
 };
-use core::ops::Range;
 use kernel::{
-    new_mutex,
-    page::PAGE_SIZE,
     pci,
-    prelude::*,
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //
-    },
-    sync::{
-        aref::ARef,
-        Arc,
-        Mutex, //
     }, //
 };
 

@@ -8,7 +8,6 @@
 
 use crate::{
     bar::Allocation,
-    dev_err_limited,
     ext::{
         base::{
             device::name as device_name,
@@ -45,17 +44,10 @@ use crate::{
         Tickets,
         VaRange, //
     },
-    pr_warn_limited,
+    prelude::*,
     unmapped::Unmapped, //
 };
-use core::ops::Range;
-use kernel::{
-    device,
-    fmt,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::device;
 
 /// How often a registration begins again because its mapping has changed.
 const CHANGES: usize = 3;

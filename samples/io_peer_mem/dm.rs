@@ -23,6 +23,7 @@ use crate::{
         vma, //
     },
     mapping,
+    prelude::*,
     uapi::{
         self,
         io_peer_mem_dm_alloc,
@@ -34,12 +35,6 @@ use kernel::{
     bindings,
     fs::file::FileDescriptorReservation,
     mm::virt::VmaNew,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow, //
-    },
     uaccess::{
         UserSliceReader,
         UserSliceWriter, //

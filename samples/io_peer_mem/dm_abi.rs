@@ -5,16 +5,15 @@
 //! A later version may define fields that must be 0 now. So every input field is checked, including
 //! the reserved fields.
 
-use crate::uapi::{
-    self,
-    io_peer_mem_dm_alloc,
-    io_peer_mem_dm_capacity,
-    io_peer_mem_dm_free,
-    io_peer_mem_dm_info, //
-};
-use kernel::{
-    macros::kunit_tests,
-    prelude::*, //
+use crate::{
+    prelude::*,
+    uapi::{
+        self,
+        io_peer_mem_dm_alloc,
+        io_peer_mem_dm_capacity,
+        io_peer_mem_dm_free,
+        io_peer_mem_dm_info, //
+    }, //
 };
 
 /// Returns `EINVAL` unless the version is known, and the flags and reserved fields are 0.

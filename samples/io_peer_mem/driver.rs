@@ -42,6 +42,7 @@ use crate::{
     },
     peer_client::Tickets,
     pending::Pending,
+    prelude::*,
     select::{
         Choice,
         Identity,
@@ -50,18 +51,10 @@ use crate::{
     service,
     zero::Policy, //
 };
-use core::ops::Range;
 use kernel::{
     device::Bound,
     fmt::Write,
-    new_mutex,
-    pci,
-    prelude::*,
-    str::CString,
-    sync::{
-        Arc,
-        Mutex, //
-    }, //
+    pci, //
 };
 
 /// Mode of a device node. A user can allocate a whole BAR, so others have no access.

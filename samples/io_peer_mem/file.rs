@@ -7,7 +7,6 @@ use crate::{
         Allocation,
         Bar, //
     },
-    dev_err_limited,
     dm,
     ext::base::{
         chardev,
@@ -15,20 +14,13 @@ use crate::{
     },
     mapping,
     nearest,
+    prelude::*,
     uapi::{
         self,
         io_peer_mem_range, //
     }, //
 };
-use kernel::{
-    mm::virt::VmaNew,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow, //
-    }, //
-};
+use kernel::mm::virt::VmaNew;
 
 impl chardev::Device for Bar {
     type Mapping = Allocation;

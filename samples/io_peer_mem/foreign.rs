@@ -19,14 +19,10 @@ use crate::{
     options::{
         self,
         Mmio, //
-    }, //
-};
-use core::ops::Range;
-use kernel::{
-    mm::virt::VmaRef,
-    page::PAGE_SIZE,
+    },
     prelude::*, //
 };
+use kernel::mm::virt::VmaRef;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -23,20 +23,15 @@ use crate::{
         Ticket,
         TicketGuard,
         Tickets, //
-    }, //
+    },
+    prelude::*, //
 };
 use kernel::{
-    new_mutex,
     pci,
-    prelude::*,
     rbtree::{
         Entry,
         RBTree,
         RBTreeNodeReservation, //
-    },
-    sync::{
-        Arc,
-        Mutex, //
     }, //
 };
 

@@ -29,6 +29,7 @@ mod shared;
 pub(crate) use shared::{
     ext,
     peer_client,
+    prelude,
     uapi, //
 };
 

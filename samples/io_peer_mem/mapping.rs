@@ -11,13 +11,10 @@ use crate::{
         lockdown,
         vma, //
     },
+    prelude::*,
     uapi, //
 };
-use kernel::{
-    mm::virt::VmaNew,
-    page::PAGE_SIZE,
-    prelude::*, //
-};
+use kernel::mm::virt::VmaNew;
 
 /// The operations of all mappings of this module. The address of the operations identifies the
 /// mappings.

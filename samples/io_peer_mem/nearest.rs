@@ -9,15 +9,11 @@ use crate::{
         p2pdma, //
     },
     options::Address,
+    prelude::*,
     uapi::{
         self,
         io_peer_mem_nearest, //
     }, //
-};
-use kernel::{
-    macros::kunit_tests,
-    prelude::*,
-    sync::ArcBorrow, //
 };
 
 /// Returns bus, device and function of `address` as a single number.

@@ -10,14 +10,11 @@ use crate::{
         params,
         pci::BARS, //
     },
+    prelude::*,
     zero::{
         self,
         Policies, //
     }, //
-};
-use kernel::{
-    macros::kunit_tests,
-    prelude::*, //
 };
 
 pub(crate) struct Options {

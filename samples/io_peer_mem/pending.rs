@@ -7,17 +7,11 @@
 //!
 //! Locking: [`Pending::entries`] is a leaf.
 
-use crate::options::Given;
-use kernel::{
-    new_mutex,
-    pci,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        Arc,
-        Mutex, //
-    }, //
+use crate::{
+    options::Given,
+    prelude::*, //
 };
+use kernel::pci;
 
 /// The options of each function that is being bound by `bind_with`.
 #[pin_data]

@@ -20,23 +20,14 @@ use crate::{
     },
     functions::Functions,
     options,
-    peer_client::Registration, //
+    peer_client::Registration,
+    prelude::*, //
 };
 use kernel::{
     impl_has_work,
-    new_condvar,
-    new_mutex,
     new_work,
-    prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        CondVar,
         CondVarTimeoutResult,
-        Mutex,
         MutexGuard, //
     },
     time::msecs_to_jiffies,

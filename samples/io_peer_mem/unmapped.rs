@@ -16,21 +16,9 @@ use crate::{
         }, //
     },
     peer_client::Ticket,
-    pr_warn_limited, //
+    prelude::*, //
 };
-use kernel::{
-    device,
-    new_spinlock,
-    prelude::*,
-    sync::{
-        aref::ARef,
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        SpinLock, //
-    }, //
-};
+use kernel::device;
 
 const LIMIT_MS: u32 = 10_000;
 

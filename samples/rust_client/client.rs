@@ -33,14 +33,12 @@ use crate::{
         TicketGuard,
         Tickets,
         VaRange, //
-    }, //
+    },
+    prelude::*, //
 };
 use kernel::{
     device,
-    mm::virt::flags,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::Arc, //
+    mm::virt::flags, //
 };
 
 /// The client. No value of this type exists: it names the callbacks.

@@ -19,11 +19,9 @@
 
 use kernel::{
     debugfs,
-    faux,
-    prelude::*,
-    str::CString,
-    sync::Arc, //
+    faux, //
 };
+use prelude::*;
 
 #[path = "../../rust/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, unused_macros)]
@@ -31,7 +29,8 @@ mod shared;
 
 pub(crate) use shared::{
     ext,
-    peer_client, //
+    peer_client,
+    prelude, //
 };
 
 use ext::base::{

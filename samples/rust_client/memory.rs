@@ -15,20 +15,10 @@ use crate::{
         sg::PageTable,
         vma, //
     },
-    peer_client::Tickets, //
+    peer_client::Tickets,
+    prelude::*, //
 };
-use core::ops::Range;
-use kernel::{
-    mm::virt::VmaNew,
-    new_mutex,
-    page::PAGE_SIZE,
-    prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow,
-        Mutex, //
-    }, //
-};
+use kernel::mm::virt::VmaNew;
 
 /// Memory that processes can map and register.
 ///
