@@ -55,3 +55,10 @@ pub use kernel::{
         Opaque, //
     },
 };
+
+/// The same, with the functions and structures of C: for abstractions.
+pub mod raw {
+    pub use super::*;
+    pub use crate::shared::bindings::helpers;
+    pub use kernel::bindings;
+}

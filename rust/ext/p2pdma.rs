@@ -36,16 +36,14 @@ pub use self::{
 };
 
 use crate::shared::{
-    bindings::helpers,
     ext::base::pci::{
         as_raw,
         Bar,
         BarRange, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 use kernel::{
-    bindings,
     device::Bound,
     devres,
     pci, //

@@ -15,12 +15,8 @@ use super::{
     device::as_raw,
     vma, //
 };
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
 use kernel::{
-    bindings,
     device,
     fs::File,
     mm::virt::VmaNew,

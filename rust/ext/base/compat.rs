@@ -50,12 +50,11 @@ pub use self::pci_driver::{
     MappedBar, //
 };
 
+use crate::shared::prelude::raw::*;
 use kernel::{
-    bindings,
     device,
     faux,
-    pci,
-    prelude::*, //
+    pci, //
 };
 
 macro_rules! errors {

@@ -2,12 +2,8 @@
 
 //! Functions of [`kernel::device::Device`] that the `kernel` crate lacks.
 
-use crate::shared::bindings::helpers;
-use kernel::{
-    bindings,
-    device,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
+use kernel::device;
 
 /// Returns the `struct device` behind `dev`, valid as long as `dev` is borrowed.
 pub(crate) fn as_raw<Ctx: device::DeviceContext>(

@@ -2,11 +2,7 @@
 
 //! Kernel lockdown, which restricts root.
 
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
-use kernel::bindings;
+use crate::shared::prelude::raw::*;
 
 /// Returns `EPERM` if the kernel is locked down against direct access to PCI devices, as `mmap(2)`
 /// of `resourceN` in sysfs does. The kernel logs the rejection.

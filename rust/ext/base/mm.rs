@@ -3,10 +3,9 @@
 //! The address space of the calling process. [`Locked`] shows that the `mmap_lock` is held. Used to
 //! pin memory.
 
-use crate::shared::prelude::*;
+use crate::shared::prelude::raw::*;
 use core::ops::Deref;
 use kernel::{
-    bindings,
     mm::{
         MmWithUser,
         MmapReadGuard, //

@@ -3,8 +3,7 @@
 //! String module parameters, which `module!` lacks. A module declares all its parameters in C, with the
 //! type `charp`.
 
-use crate::shared::prelude::*;
-use kernel::bindings;
+use crate::shared::prelude::raw::*;
 
 /// Returns the value of the string parameter `name`, an empty string for an unset parameter, and
 /// `?` for a value that is not UTF-8. The parameter must not be writable (mode 0444).

@@ -23,12 +23,10 @@ pub use self::{
 };
 
 use crate::shared::{
-    bindings::helpers,
     ext::base::compat::CoreDevice,
-    prelude::*, //
+    prelude::raw::*, //
 };
 use kernel::{
-    bindings,
     device::{
         self,
         Bound, //

@@ -3,11 +3,8 @@
 //! Notifications of the driver core about functions on the PCI bus. A [`Watcher`] handles an
 //! [`Event`] while its [`Registration`] exists.
 
-use crate::shared::prelude::*;
-use kernel::{
-    bindings,
-    pci, //
-};
+use crate::shared::prelude::raw::*;
+use kernel::pci;
 
 /// A change of the state of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,14 +12,10 @@ use super::{
     small_vec::SmallVec,
     vma, //
 };
-use crate::shared::bindings::helpers;
-use kernel::{
-    bindings,
-    mm::{
-        virt::VmaRef,
-        MmapReadGuard, //
-    },
-    prelude::*, //
+use crate::shared::prelude::raw::*;
+use kernel::mm::{
+    virt::VmaRef,
+    MmapReadGuard, //
 };
 
 /// Kinds of mappings with device memory without struct pages.

@@ -13,12 +13,8 @@ use super::{
     },
     small_vec::SmallVec, //
 };
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
 use core::mem::MaybeUninit;
-use kernel::bindings;
 
 /// Returns whether a driver's error can mean that the memory cannot be pinned.
 ///

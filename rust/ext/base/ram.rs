@@ -7,10 +7,7 @@ use super::sg::{
     Segment,
     Segments, //
 };
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
 use kernel::{
     alloc::flags::__GFP_ZERO,
     page::{

@@ -4,11 +4,8 @@
 //! data as a whole. Used for lists that are read by every registration and seldom change.
 
 use super::compat::AtomicPtr;
-use crate::shared::prelude::*;
-use kernel::{
-    bindings,
-    sync::rcu, //
-};
+use crate::shared::prelude::raw::*;
+use kernel::sync::rcu;
 
 /// An RCU-protected `Option<Arc<T>>`, for a static: nothing drops the value with the object.
 ///

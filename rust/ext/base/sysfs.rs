@@ -5,11 +5,10 @@
 
 use crate::shared::{
     ext::base::device::as_raw as device_raw,
-    prelude::*, //
+    prelude::raw::*, //
 };
 use core::mem::offset_of;
 use kernel::{
-    bindings,
     device::{
         Bound,
         Device, //

@@ -22,12 +22,8 @@
 //!   dma-buf, never waits for such a notifier: reclaim unmaps RAM alone, and the notifier is of a range
 //!   without RAM. The owner ensures that.
 
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
 use kernel::{
-    bindings,
     impl_has_work,
     mm::MmWithUser,
     new_work,

@@ -5,12 +5,8 @@
 //!
 //! An object implements [`Mapping`], and a static [`Ops`] holds the operations.
 
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
 use kernel::{
-    bindings,
     mm::{
         virt::{
             vm_flags_t,

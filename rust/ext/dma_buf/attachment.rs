@@ -5,14 +5,10 @@
 //! [`Attachment`] wraps the C object in the callbacks of [`exporter`](super::exporter).
 
 use crate::shared::{
-    bindings::helpers,
     ext::base::compat::AtomicPtr,
-    prelude::*, //
+    prelude::raw::*, //
 };
-use kernel::{
-    bindings,
-    device::Device, //
-};
+use kernel::device::Device;
 
 /// Capabilities of an importer, or those that an exporter requires.
 #[derive(Clone, Copy)]

@@ -8,12 +8,10 @@ use super::{
     private_fd, //
 };
 use crate::shared::{
-    bindings::helpers,
     ext::base::vma,
-    prelude::*, //
+    prelude::raw::*, //
 };
 use kernel::{
-    bindings,
     fs::File,
     mm::virt::VmaRef, //
 };

@@ -24,7 +24,6 @@ use super::{
     tables::Tables, //
 };
 use crate::shared::{
-    bindings::helpers,
     ext::base::{
         compat::eopnotsupp,
         sg::{
@@ -32,10 +31,9 @@ use crate::shared::{
             Table, //
         }, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 use kernel::{
-    bindings,
     device::Device,
     fs::File, //
 };

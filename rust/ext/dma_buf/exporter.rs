@@ -5,12 +5,9 @@
 //! An exporter implements [`Exporter`]; [`Buf`] is a reference to the dma-buf of an exporter.
 
 use super::attachment::Attachment;
-use crate::shared::prelude::*;
+use crate::shared::prelude::raw::*;
 use core::mem::ManuallyDrop;
-use kernel::{
-    bindings,
-    fs::File, //
-};
+use kernel::fs::File;
 
 /// The exporter behind a dma-buf: its private data.
 pub(super) trait Exporter: Send + Sync + 'static {

@@ -4,9 +4,7 @@
 //!
 //! The owner of the dma-bufs keeps a [`FenceBudget`], and passes the budget to each revocation.
 
-use crate::shared::bindings::helpers;
-use crate::shared::prelude::*;
-use kernel::bindings;
+use crate::shared::prelude::raw::*;
 
 /// Time that fences have to be signalled. Every driver must signal a fence within this time, if
 /// need be by a reset of the device.

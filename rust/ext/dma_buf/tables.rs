@@ -5,9 +5,7 @@
 //! [`Tables`] counts the mapped tables of some memory, and waits for importers to unmap.
 
 use super::fences::FenceBudget;
-use crate::shared::bindings::helpers;
-use crate::shared::prelude::*;
-use kernel::bindings;
+use crate::shared::prelude::raw::*;
 
 struct State {
     /// No table may be mapped any more.

@@ -14,12 +14,10 @@
 
 use super::gen_pool::GenPool;
 use crate::shared::{
-    bindings::helpers,
     ext::base::pci::as_raw,
-    prelude::*, //
+    prelude::raw::*, //
 };
 use kernel::{
-    bindings,
     device::Bound,
     devres::Devres,
     pci, //

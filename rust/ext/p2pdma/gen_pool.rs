@@ -5,8 +5,7 @@
 //!
 //! C header: [`include/linux/genalloc.h`](srctree/include/linux/genalloc.h).
 
-use crate::shared::bindings::helpers;
-use crate::shared::prelude::*;
+use crate::shared::prelude::raw::*;
 
 /// A pool of numbers. Ranges are allocated at the first fit.
 ///

@@ -4,8 +4,7 @@
 //!
 //! C header: [`include/linux/slab.h`](srctree/include/linux/slab.h).
 
-use crate::shared::bindings::helpers;
-use kernel::prelude::*;
+use crate::shared::prelude::raw::*;
 
 /// Returns `ENOMEM` unless the memory cgroup of the calling process has headroom for `bytes` of
 /// kernel memory.

@@ -5,15 +5,13 @@
 //! C header: [`include/linux/pci-p2pdma.h`](srctree/include/linux/pci-p2pdma.h).
 
 use crate::shared::{
-    bindings::helpers,
     ext::base::{
         device::as_raw as device_raw,
         pci::as_raw, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 use kernel::{
-    bindings,
     device,
     pci, //
 };

@@ -11,7 +11,6 @@ use super::{
     quota::Charge, //
 };
 use crate::shared::{
-    bindings::helpers,
     ext::base::{
         sg::{
             self,
@@ -20,7 +19,7 @@ use crate::shared::{
         },
         small_vec::SmallVec, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 use kernel::page::BorrowedPage;
 

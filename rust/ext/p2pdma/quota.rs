@@ -4,9 +4,8 @@
 //! is the part of one user. Used for device memory.
 
 use crate::shared::{
-    bindings::helpers,
     ext::base::compat::edquot,
-    prelude::*, //
+    prelude::raw::*, //
 };
 use kernel::rbtree::{
     Entry,

@@ -4,11 +4,8 @@
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h).
 
-use kernel::{
-    bindings,
-    prelude::*,
-    workqueue::Work, //
-};
+use crate::shared::prelude::raw::*;
+use kernel::workqueue::Work;
 
 /// Waits until `work` is not queued and its function has returned, and no worker executes its code. If
 /// others queue it meanwhile, that call is not waited for. Context: may sleep; not in the function

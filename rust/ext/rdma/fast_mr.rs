@@ -14,21 +14,15 @@ use super::{
     }, //
 };
 use crate::shared::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
+    bindings::rdma,
     ext::base::sg::{
         Borrowed,
         Table, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 use core::mem::ManuallyDrop;
-use kernel::{
-    bindings,
-    dma::DataDirection, //
-};
+use kernel::dma::DataDirection;
 
 /// A fast-registration MR with no other owner. Drop deregisters the MR.
 ///

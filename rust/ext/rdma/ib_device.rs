@@ -10,16 +10,12 @@ use super::quirks::{
     Quirks, //
 };
 use crate::shared::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
+    bindings::rdma,
     ext::base::device::as_raw,
-    prelude::*, //
+    prelude::raw::*, //
 };
 use core::ops::Deref;
 use kernel::{
-    bindings,
     device,
     sync::aref::AlwaysRefCounted, //
 };

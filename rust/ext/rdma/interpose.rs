@@ -77,9 +77,8 @@ use crate::shared::{
         dma_buf,
         task::calls::TextRef, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
-use kernel::bindings;
 
 /// Hooks for the registration of user memory on one device.
 pub trait Hooks: Send + Sync {

@@ -6,8 +6,7 @@
 //! counts the keys by their hash. If a count is 0, no key with this hash is in the filter. With n keys in
 //! the filter, at most n of 4,096 tests of other keys find a count that is not 0.
 
-use crate::shared::bindings::helpers;
-use crate::shared::prelude::*;
+use crate::shared::prelude::raw::*;
 
 const COUNTS: usize = 1 << helpers::EXT_KEY_FILTER_BITS;
 

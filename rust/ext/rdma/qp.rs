@@ -14,14 +14,10 @@ use super::{
     }, //
 };
 use crate::shared::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
+    bindings::rdma,
     ext::base::compat,
-    prelude::*, //
+    prelude::raw::*, //
 };
-use kernel::bindings;
 
 /// Time in milliseconds that a device has for one work request.
 const TIMEOUT: u32 = 10_000;

@@ -12,10 +12,7 @@ use super::{
     qp::LoopbackQp, //
 };
 use crate::shared::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
+    bindings::rdma,
     ext::base::{
         compat::eopnotsupp,
         device::as_raw,
@@ -24,11 +21,10 @@ use crate::shared::{
             Table, //
         }, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 use core::iter;
 use kernel::{
-    bindings,
     device,
     dma::DataDirection,
     page::Page, //

@@ -49,10 +49,7 @@ use super::{
     mr::Access, //
 };
 use crate::shared::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
+    bindings::rdma,
     ext::{
         base::compat::AtomicPtr,
         dma_buf::{
@@ -64,9 +61,8 @@ use crate::shared::{
             INFLIGHT, //
         }, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
-use kernel::bindings;
 
 /// A source of memory that the CPU cannot pin.
 pub struct UmemProvider {

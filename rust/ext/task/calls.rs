@@ -8,10 +8,7 @@ use super::id::{
     hash,
     TaskId, //
 };
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
 
 /// Number of counters, as a power of two.
 const BITS: u32 = 5;

@@ -5,9 +5,8 @@
 //! an object. Used for the names that a process has given to memory.
 
 use super::id::hash;
-use crate::shared::prelude::*;
+use crate::shared::prelude::raw::*;
 use kernel::{
-    bindings,
     mm::MmWithUser,
     rbtree::{
         RBTree,

@@ -4,10 +4,7 @@
 //! invalidation. A [`ReturnProbe`] is a kretprobe that is armed only while tasks watch, and for a second
 //! more: otherwise it costs the callers of the function nothing.
 
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
 use kernel::types::NotThreadSafe;
 
 /// # Invariants

@@ -4,10 +4,7 @@
 //! that cannot get the value as an argument, such as a hook, looks for the value of the task.
 
 use super::id::TaskId;
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
 
 /// A task with a value, which the object has borrowed for `'a`. Drop removes the value. Each module has
 /// one set of them.

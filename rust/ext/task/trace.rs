@@ -4,10 +4,7 @@
 //! with a [`Timer`], which does nothing while the tracepoint is off. Without `CONFIG_TRACEPOINTS` all
 //! tracepoints are off. Context: any.
 
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
 
 #[derive(Clone, Copy)]
 #[repr(u32)]

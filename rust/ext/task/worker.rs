@@ -23,19 +23,16 @@
 //! like the function itself, may wait for memory. A rescuer would not help, because the function
 //! allocates as well.
 
-use crate::shared::bindings::helpers;
+use crate::shared::prelude::raw::*;
 use core::{
     mem::MaybeUninit,
-    pin::Pin,
-    ptr, //
+    pin::Pin, //
 };
 use kernel::{
-    bindings,
     fs::{
         file::FileDescriptorReservation,
         File, //
     },
-    prelude::*,
     sync::LockClassKey,
     task::Task,
     types::NotThreadSafe, //

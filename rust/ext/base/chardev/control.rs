@@ -3,8 +3,7 @@
 //! A misc device, and a character device with ioctls only, without an object behind the node: a driver
 //! implements [`Control`] and keeps a [`Registration`].
 
-use crate::shared::prelude::*;
-use kernel::bindings;
+use crate::shared::prelude::raw::*;
 
 /// A registered misc device. Dropping it removes the node and waits for `open(2)`.
 ///

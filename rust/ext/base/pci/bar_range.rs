@@ -9,14 +9,10 @@ use super::{
     BARS, //
 };
 use crate::shared::{
-    bindings::helpers,
     ext::base::device,
-    prelude::*, //
+    prelude::raw::*, //
 };
-use kernel::{
-    bindings,
-    pci, //
-};
+use kernel::pci;
 
 /// Physical addresses in a memory BAR of any function.
 ///

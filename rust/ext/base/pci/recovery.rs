@@ -12,12 +12,10 @@ use super::{
     BARS, //
 };
 use crate::shared::{
-    bindings::helpers,
     ext::base::compat::PciDriver,
-    prelude::*, //
+    prelude::raw::*, //
 };
 use kernel::{
-    bindings,
     device::Bound,
     error::VTABLE_DEFAULT_ERROR,
     pci, //

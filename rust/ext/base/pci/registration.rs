@@ -8,7 +8,6 @@ use super::{
     Recovery, //
 };
 use crate::shared::{
-    bindings::helpers,
     ext::base::{
         compat::{
             driver_data,
@@ -17,11 +16,10 @@ use crate::shared::{
         },
         device::as_raw as device_raw, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 use core::mem::offset_of;
 use kernel::{
-    bindings,
     driver::{
         self,
         DriverLayout,

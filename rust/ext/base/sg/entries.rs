@@ -3,12 +3,8 @@
 //! The entries of a [`Table`](super::Table).
 
 use super::Segment;
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
+use crate::shared::prelude::raw::*;
 use core::cell::UnsafeCell;
-use kernel::bindings;
 
 /// The entries that fit into a page. A user determines the size of a longer list. So a memory cgroup at
 /// its limit fails the allocation, and does not invoke the OOM killer.

@@ -17,11 +17,7 @@ use super::{
     Split,
     Table, //
 };
-use crate::shared::{
-    bindings::helpers,
-    prelude::*, //
-};
-use kernel::bindings;
+use crate::shared::prelude::raw::*;
 
 /// A `struct sg_table` that starts empty and that other code fills, changes and frees.
 ///

@@ -14,16 +14,14 @@ use super::{
     Segment, //
 };
 use crate::shared::{
-    bindings::helpers,
     ext::base::device::{
         as_raw,
         max_segment, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 use core::cell::UnsafeCell;
 use kernel::{
-    bindings,
     device::Device,
     dma::DataDirection, //
 };

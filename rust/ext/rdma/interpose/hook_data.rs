@@ -16,10 +16,9 @@ use crate::shared::{
         rdma::ib_device::Device,
         task::calls::InFlight, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 use core::mem::offset_of;
-use kernel::bindings;
 
 /// Data of a device with interposed operations. It begins with a `struct ext_hook_data`, by which
 /// the functions in C find it.

@@ -45,9 +45,8 @@ use crate::shared::{
         },
         task::calls::INFLIGHT, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
-use kernel::bindings;
 
 #[repr(C)]
 pub(super) struct Client {

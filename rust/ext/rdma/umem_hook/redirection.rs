@@ -2,8 +2,7 @@
 
 //! The redirection of functions by ftrace. [`Redirection`] lasts until drop.
 
-use crate::shared::bindings::helpers;
-use crate::shared::prelude::*;
+use crate::shared::prelude::raw::*;
 
 /// Number of attempts at a redirection, and the time between two attempts. (BPF has no limit.)
 const ATTEMPTS: u32 = 100;

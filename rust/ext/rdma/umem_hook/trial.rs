@@ -8,12 +8,9 @@
 //! a trial ([`seen`]) returns an error that the originals do not have.
 
 use crate::shared::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
+    bindings::rdma,
     ext::task::id::TaskId,
-    prelude::*, //
+    prelude::raw::*, //
 };
 
 /// What the replacements return in a trial. The originals return `EINVAL` for the arguments of a

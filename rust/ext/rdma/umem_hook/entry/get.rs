@@ -10,12 +10,9 @@ use super::super::{
     Buffer, //
 };
 use crate::shared::{
-    bindings::{
-        helpers,
-        rdma, //
-    },
+    bindings::rdma,
     ext::base::pinned::could_not_pin,
-    prelude::*, //
+    prelude::raw::*, //
 };
 
 /// Replaces `ib_umem_get()`.
