@@ -11,10 +11,6 @@ use crate::{
         hint::Hints,
         index::Index, //
     },
-    ext::rdma::{
-        Device,
-        Mr, //
-    },
     imported::Imports,
     prelude::*,
     registered::{

@@ -8,12 +8,9 @@
 use crate::{
     adapter::Adapter,
     backend::Trust,
-    ext::{
-        base::snapshot::{
-            Published,
-            Snapshot, //
-        },
-        rdma::Device, //
+    ext::base::snapshot::{
+        Published,
+        Snapshot, //
     },
     prelude::*, //
 };

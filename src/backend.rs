@@ -38,25 +38,13 @@ pub(crate) use self::{
 };
 use crate::{
     callbacks::Acquired,
-    data::range::VaRange,
     ext::{
         base::{
-            compat::eopnotsupp,
             device::name as device_name,
             params, //
         },
-        dma_buf::{
-            FenceBudget,
-            OnDetach,
-            Part, //
-        },
-        rdma::{
-            Device,
-            Name,
-            Request,
-            UmemHook,
-            UserMr, //
-        }, //
+        dma_buf::OnDetach,
+        rdma::UmemHook, //
     },
     prelude::*, //
 };

@@ -13,10 +13,7 @@ use crate::{
         Client,
         ClientRef, //
     },
-    data::{
-        hint::Hint,
-        range::VaRange, //
-    },
+    data::hint::Hint,
     ext::base::{
         compat::eremoteio,
         device::as_raw,

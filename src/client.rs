@@ -15,7 +15,6 @@ use crate::{
         Map,
         Reservation, //
     },
-    ext::dma_buf::FenceBudget,
     prelude::*,
     records::stats::Stats, //
 };

@@ -32,23 +32,14 @@ use self::lookup::ClientLookup;
 use crate::{
     adapter::Adapter,
     callbacks::Acquired,
-    data::range::VaRange,
     ext::{
         base::pinned::{
             can_pin,
             could_not_pin,
             MemoryKind, //
         },
-        dma_buf::{
-            Export,
-            Part, //
-        },
-        rdma::{
-            Device,
-            Dispatch,
-            Request,
-            UserMr, //
-        }, //
+        dma_buf::Export,
+        rdma::Dispatch, //
     },
     policy::{
         named,
@@ -57,10 +48,10 @@ use crate::{
             DISPATCH, //
         }, //
     },
+    prelude::*,
     region::Region,
     registry, //
 };
-use kernel::prelude::*;
 
 /// The driver's turn to register memory: only [`Self::take`] and [`Self::take_last`] call the driver.
 struct DriverTurn<'a, T> {

@@ -7,7 +7,6 @@
 //! the names, with the names given by `/dev/ib_peer_mem`. Context: process context; may sleep.
 
 use crate::{
-    data::range::VaRange,
     ext::base::{
         chardev::control::{
             Control,
@@ -17,12 +16,12 @@ use crate::{
         pinned::untagged, //
     },
     policy::named,
+    prelude::*,
     uapi::{
         self,
         dmabuf_reg_request as Request, //
     }, //
 };
-use kernel::prelude::*;
 
 /// The number of the ioctl, without a type or a size.
 const IOCTL: u32 = 1;

@@ -17,16 +17,11 @@ use crate::{
         bypass,
         key_filter::KeyFilter,
         Change,
-        Device,
         Dispatch,
         DispatchCell,
         Driver,
         Hooks,
-        Mr,
-        Original,
-        Request,
-        UcontextId,
-        UserMr, //
+        UcontextId, //
     },
     policy::order::DISPATCH,
     prelude::*,

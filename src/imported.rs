@@ -9,26 +9,8 @@
 
 use crate::{
     backend::Backend,
-    data::{
-        index::Reservation,
-        range::VaRange, //
-    },
-    ext::{
-        dma_buf::Part,
-        rdma::{
-            Access,
-            Mr,
-            Name,
-            Original,
-            Request,
-            UserMr, //
-        },
-        task::trace::{
-            Event,
-            Point,
-            Timer, //
-        }, //
-    },
+    data::index::Reservation,
+    ext::task::trace::Event,
     policy::named::Watched,
     prelude::*,
     records::{

@@ -8,7 +8,6 @@
 mod name;
 
 use crate::{
-    data::range::VaRange,
     dispatch,
     ext::base::chardev::control::Control,
     prelude::*,

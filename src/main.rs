@@ -19,9 +19,36 @@ mod shared;
 pub(crate) use shared::{
     bindings,
     ext,
-    prelude,
     uapi, //
 };
+
+/// What most modules use: of the abstractions, and of the lowest layer.
+pub(crate) mod prelude {
+    pub(crate) use crate::{
+        data::range::VaRange,
+        ext::{
+            base::compat::eopnotsupp,
+            dma_buf::{
+                FenceBudget,
+                Part, //
+            },
+            rdma::{
+                Access,
+                Device,
+                Mr,
+                Name,
+                Original,
+                Request,
+                UserMr, //
+            },
+            task::trace::{
+                Point,
+                Timer, //
+            }, //
+        },
+        shared::prelude::*, //
+    };
+}
 
 mod abi;
 mod adapter;

@@ -26,17 +26,8 @@ use self::{
 };
 use crate::{
     client::Client,
-    data::{
-        lifecycle::Lifecycle,
-        range::VaRange, //
-    },
-    ext::{
-        rdma::Name,
-        task::trace::{
-            Event,
-            Timer, //
-        }, //
-    },
+    data::lifecycle::Lifecycle,
+    ext::task::trace::Event,
     prelude::*,
     records::listing::{
         Kind,

@@ -10,21 +10,8 @@
 
 use crate::{
     backend::Backend,
-    data::{
-        index::Index,
-        range::VaRange, //
-    },
-    ext::{
-        dma_buf::FenceBudget,
-        rdma::{
-            Access,
-            Change,
-            Mr,
-            Original,
-            Request,
-            UserMr, //
-        }, //
-    },
+    data::index::Index,
+    ext::rdma::Change,
     prelude::*, //
 };
 use core::cell::Cell;

@@ -7,20 +7,16 @@
 
 use crate::{
     backend::Backend,
-    data::range::VaRange,
     dispatch,
     ext::{
-        dma_buf::Part,
         rdma::{
-            Access,
-            Device,
             UmemHook,
             UmemProvider, //
         },
         task::TextRef, //
-    }, //
+    },
+    prelude::*, //
 };
-use kernel::prelude::*;
 
 /// The clients, and the dma-bufs that are mapped, as a source of memory.
 static PROVIDER: UmemProvider = UmemProvider { provide, failed };

@@ -51,7 +51,7 @@ def violations(directory, *root):
     layers = [line.partition("#")[0].split() for line in (directory / "LAYERS").read_text().splitlines()]
     layer_of = {name: number for number, names in enumerate(layers) for name in names}
     # What the root of the crate defines besides modules. Other names at the root are of rust/, which knows
-    # nothing of src/, or macros.
+    # nothing of src/, macros, or the prelude, which has the lowest layer.
     main = directory / "main.rs"
     items = ITEM.findall(main.read_text()) if main.exists() else []
 

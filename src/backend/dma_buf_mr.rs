@@ -23,22 +23,15 @@ use super::{
 };
 use crate::{
     callbacks::Acquired,
-    data::range::VaRange,
     ext::{
         base::device::max_segment,
         dma_buf::{
-            FenceBudget,
             Import,
             Importer,
             ImporterCaps,
             Mismatch,
             OnDetach,
             Pool, //
-        },
-        rdma::{
-            Device,
-            Request,
-            UserMr, //
         }, //
     },
     prelude::*, //

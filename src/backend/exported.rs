@@ -14,10 +14,7 @@ use super::{
     DeviceAccess,
     Distrust, //
 };
-use crate::ext::dma_buf::{
-    FenceBudget,
-    Revoker, //
-};
+use crate::ext::dma_buf::Revoker;
 use crate::prelude::*;
 use kernel::device;
 

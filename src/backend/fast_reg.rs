@@ -20,27 +20,19 @@ use super::{
 };
 use crate::{
     callbacks::Acquired,
-    data::range::VaRange,
     ext::{
-        base::{
-            compat::eopnotsupp,
-            sg::{
-                Borrowed,
-                Segment,
-                Table, //
-            }, //
+        base::sg::{
+            Borrowed,
+            Segment,
+            Table, //
         },
-        dma_buf::FenceBudget,
         rdma::{
             self_test,
             wait_for_software_copies,
-            Device,
             FastMr,
             FastRegKey,
             LoopbackQp,
-            Pd,
-            Request,
-            UserMr, //
+            Pd, //
         }, //
     },
     prelude::*, //

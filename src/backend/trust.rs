@@ -11,11 +11,7 @@
 
 use super::Distrust;
 use crate::ext::{
-    rdma::{
-        dma_is_off,
-        Device,
-        Name, //
-    },
+    rdma::dma_is_off,
     task::return_probe::{
         self,
         ReturnProbe, //

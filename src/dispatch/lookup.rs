@@ -12,23 +12,14 @@ use crate::{
     backend::RegError,
     callbacks::Acquired,
     client::Client,
-    data::range::VaRange,
     ext::{
-        base::{
-            compat::eopnotsupp,
-            pinned::untagged, //
-        },
+        base::pinned::untagged,
         dma_buf::{
             self,
             Buffer,
             Export,
             NoPart,
-            Part,
             Seam, //
-        },
-        rdma::{
-            Device,
-            Name, //
         }, //
     },
     policy::named,

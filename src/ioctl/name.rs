@@ -5,15 +5,14 @@
 //! [`named`] keeps the names. Context: process context; may sleep.
 
 use crate::{
-    data::range::VaRange,
     ext::base::pinned::untagged,
     policy::named,
+    prelude::*,
     uapi::{
         self,
         ib_peer_mem_name, //
     }, //
 };
-use kernel::prelude::*;
 
 /// Fails with `EINVAL` if the version is unknown, a reserved field is not 0, or there are other flags
 /// than `flags`.

@@ -16,7 +16,6 @@
 mod ranges;
 
 use crate::{
-    data::range::VaRange,
     ext::{
         base::{
             params,
@@ -27,8 +26,7 @@ use crate::{
         },
         dma_buf::{
             Buffer,
-            NoPart,
-            Part, //
+            NoPart, //
         },
         rdma::Wanted,
         task::per_mm::{

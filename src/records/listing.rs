@@ -8,11 +8,7 @@
 //! reused. Context: any.
 
 use crate::{
-    data::range::VaRange,
-    ext::{
-        rdma::Name,
-        task::Comm, //
-    },
+    ext::task::Comm,
     prelude::*,
     records::recent::Age, //
 };

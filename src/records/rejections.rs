@@ -6,17 +6,13 @@
 //! Context: may sleep. The lock, `rejections::LOG`, is a leaf.
 
 use crate::{
-    data::range::VaRange,
     ext::{
         dma_buf::{
             Buffer,
             Seam, //
         },
         task::{
-            trace::{
-                Event,
-                Point, //
-            },
+            trace::Event,
             Comm, //
         }, //
     },

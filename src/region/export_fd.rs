@@ -23,13 +23,9 @@ use crate::{
         TrustOf, //
     },
     callbacks::Acquired,
-    data::{
-        lifecycle::Close,
-        range::VaRange, //
-    },
+    data::lifecycle::Close,
     ext::{
         base::{
-            compat::eopnotsupp,
             device::{
                 max_segment,
                 name as device_name, //
@@ -40,11 +36,6 @@ use crate::{
             Export,
             ExportOps,
             ImporterCaps, //
-        },
-        rdma::Name,
-        task::trace::{
-            Point,
-            Timer, //
         }, //
     },
     prelude::*,

@@ -26,23 +26,6 @@ use crate::{
         lifecycle::{
             Close,
             Lifecycle, //
-        },
-        range::VaRange, //
-    },
-    ext::{
-        base::compat::eopnotsupp,
-        rdma::{
-            Access,
-            Device,
-            Mr,
-            Name,
-            Original,
-            Request,
-            UserMr, //
-        },
-        task::trace::{
-            Point,
-            Timer, //
         }, //
     },
     prelude::*,

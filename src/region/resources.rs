@@ -13,7 +13,6 @@ use crate::{
         Distrust, //
     },
     callbacks::Acquired,
-    ext::dma_buf::FenceBudget,
     prelude::*,
     records::stats::CountedMr, //
 };

@@ -27,14 +27,7 @@ use crate::{
     },
     ext::{
         dma_buf::OnDetach,
-        rdma::{
-            wait_for_software_copies,
-            Name, //
-        },
-        task::trace::{
-            Point,
-            Timer, //
-        }, //
+        rdma::wait_for_software_copies, //
     },
     prelude::*,
     records::revocations::{

@@ -7,7 +7,6 @@
 //! [`Ranges::replace`] may sleep.
 
 use crate::{
-    data::range::VaRange,
     ext::dma_buf::Seam,
     prelude::*, //
 };
