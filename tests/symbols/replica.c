@@ -32,7 +32,6 @@ enum habit {
 	LENGTH_0,	/* the same, and only the DMA length */
 	NMAP_MORE,	/* nmap is more than the entries */
 	NMAP_UNSET,
-	PAGE_SIZE_LARGE,	/* get_page_size() is more than the table has */
 	COPY,		/* frees the list through a copy of the table */
 	PUT_TWICE,	/* release puts the pages again, by the table of get_pages */
 	UNMAPS,		/* looks at the table after an invalidation, and puts the pages again */
@@ -45,8 +44,8 @@ enum habit {
 };
 
 static const char *const habits[] = {
-	"none", "page_link_0", "length_0", "nmap_more", "nmap_unset", "page_size_large", "copy",
-	"put_twice", "unmaps", "short", "start", "greedy", "force", "deaf", "keeps",
+	"none", "page_link_0", "length_0", "nmap_more", "nmap_unset", "copy", "put_twice",
+	"unmaps", "short", "start", "greedy", "force", "deaf", "keeps",
 };
 
 static char name[IB_PEER_MEMORY_NAME_MAX] = KBUILD_MODNAME;
@@ -225,9 +224,7 @@ static int get_pages(unsigned long addr, size_t size, int write, int force,
 
 static unsigned long get_page_size(void *context)
 {
-	struct region *region = context;
-
-	return region->habit == PAGE_SIZE_LARGE ? SZ_2M : PAGE_SIZE;
+	return PAGE_SIZE;
 }
 
 /* Has the list with or without the marks and pages that its habit removes. */
