@@ -60,5 +60,7 @@ pub use kernel::{
 pub mod raw {
     pub use super::*;
     pub use crate::shared::bindings::helpers;
+    #[cfg(any(ext_rdma, bindings_rdma))]
+    pub use crate::shared::bindings::rdma;
     pub use kernel::bindings;
 }

@@ -17,14 +17,12 @@
 //! within it.
 
 use crate::{
-    bindings::rdma,
     ext::base::{
         compat::attach_ops,
         sg::Segment, //
     },
-    shared::prelude::*, //
+    shared::prelude::raw::*, //
 };
-use kernel::bindings;
 
 /// How a device imports dma-bufs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

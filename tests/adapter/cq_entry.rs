@@ -9,7 +9,6 @@
 )]
 
 use crate::{
-    bindings::rdma,
     ext::base::compat::eopnotsupp,
     one_port,
     prelude::*,

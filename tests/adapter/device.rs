@@ -7,7 +7,6 @@
 //! [`Adapter::inner`] is taken before the locks of a umem, and never within a callback of a dma-buf.
 
 use crate::{
-    bindings::rdma,
     engine::{
         Direction,
         Engine,

@@ -3,7 +3,6 @@
 //! The PCI driver of the `edu` function, which registers the RDMA device.
 
 use crate::{
-    bindings::rdma,
     device::Adapter,
     engine::Engine,
     ext::base::{
@@ -24,7 +23,6 @@ use crate::{
     Number, //
 };
 use kernel::{
-    bindings,
     debugfs::Dir,
     device::Bound,
     dma::{

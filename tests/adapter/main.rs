@@ -18,7 +18,7 @@ mod shared;
 pub(crate) use shared::{
     bindings,
     ext,
-    prelude, //
+    prelude::raw as prelude, //
 };
 
 mod cq_entry;

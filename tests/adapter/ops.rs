@@ -9,7 +9,6 @@
 )]
 
 use crate::{
-    bindings::rdma,
     cq_entry,
     driver::{
         self,
@@ -25,7 +24,6 @@ use crate::{
         PAGE_SIZES, //
     }, //
 };
-use kernel::bindings;
 
 /// `RXE_UVERBS_ABI_VERSION`: the user-space driver of rxe opens the device. It adds nothing of its
 /// own to the requests for contexts, PDs and MRs.

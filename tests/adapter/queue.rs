@@ -10,7 +10,6 @@
 )]
 
 use crate::{
-    bindings::rdma,
     driver::adapter,
     prelude::*,
     umem::{

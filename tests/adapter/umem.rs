@@ -14,7 +14,6 @@
 //! callback of a hardware driver does.
 
 use crate::{
-    bindings::rdma,
     ext::base::sg::Segment,
     importer::{
         self,

@@ -14,7 +14,6 @@ use super::{
     }, //
 };
 use crate::shared::{
-    bindings::rdma,
     ext::base::sg::{
         Borrowed,
         Table, //

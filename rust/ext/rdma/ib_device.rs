@@ -10,7 +10,6 @@ use super::quirks::{
     Quirks, //
 };
 use crate::shared::{
-    bindings::rdma,
     ext::base::device::as_raw,
     prelude::raw::*, //
 };

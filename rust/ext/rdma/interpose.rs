@@ -71,7 +71,6 @@ use super::{
     }, //
 };
 use crate::shared::{
-    bindings::rdma,
     ext::{
         base::compat,
         dma_buf,

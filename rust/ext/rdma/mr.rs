@@ -10,9 +10,8 @@ use super::{
     ops::Operations, //
 };
 use crate::shared::{
-    bindings::rdma,
     ext::base::compat,
-    prelude::*, //
+    prelude::raw::*, //
 };
 
 /// `struct ib_pd`, borrowed for the duration of a call.

@@ -4,9 +4,8 @@
 //! function pointers in the device.
 
 use crate::shared::{
-    bindings::rdma,
     ext::base::compat::AtomicPtr,
-    prelude::*, //
+    prelude::raw::*, //
 };
 
 /// `ib_device_ops.rereg_user_mr`.

@@ -6,8 +6,7 @@
 //! Documentation/hazards.rst has the reasons. All code that depends on a driver asks
 //! [`Device::quirks`](super::Device::quirks).
 
-use crate::shared::bindings::rdma;
-use kernel::prelude::*;
+use crate::shared::prelude::raw::*;
 
 /// The limits of the MRs that a driver registers by work request.
 #[derive(Clone, Copy)]

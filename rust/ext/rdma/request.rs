@@ -13,12 +13,11 @@ use super::{
     }, //
 };
 use crate::shared::{
-    bindings::rdma,
     ext::base::{
         compat,
         pinned::MemoryKind, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 
 /// A number that identifies a user context while the context exists.

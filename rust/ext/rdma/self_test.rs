@@ -12,7 +12,6 @@ use super::{
     qp::LoopbackQp, //
 };
 use crate::shared::{
-    bindings::rdma,
     ext::base::{
         compat::eopnotsupp,
         device::as_raw,

@@ -49,7 +49,6 @@ use super::{
     mr::Access, //
 };
 use crate::shared::{
-    bindings::rdma,
     ext::{
         base::compat::AtomicPtr,
         dma_buf::{

@@ -2,8 +2,7 @@
 
 //! When hooks are asked about a registration.
 
-use crate::shared::bindings::rdma;
-use crate::shared::prelude::*;
+use crate::shared::prelude::raw::*;
 
 /// When hooks are asked about a registration of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,7 +11,6 @@ use super::{
     Hooks, //
 };
 use crate::shared::{
-    bindings::rdma,
     ext::{
         rdma::ib_device::Device,
         task::calls::InFlight, //

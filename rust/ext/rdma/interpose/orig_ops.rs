@@ -12,7 +12,6 @@
 //! The code of this module must stay until then.
 
 use crate::shared::{
-    bindings::rdma,
     ext::{
         base::{
             compat::AtomicPtr,
@@ -23,7 +22,7 @@ use crate::shared::{
             Places, //
         }, //
     },
-    prelude::*, //
+    prelude::raw::*, //
 };
 use kernel::device;
 

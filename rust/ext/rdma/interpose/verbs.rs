@@ -21,7 +21,6 @@ use super::{
     Original, //
 };
 use crate::shared::{
-    bindings::rdma,
     ext::{
         base::{
             compat::{

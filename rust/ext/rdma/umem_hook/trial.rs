@@ -8,7 +8,6 @@
 //! a trial ([`seen`]) returns an error that the originals do not have.
 
 use crate::shared::{
-    bindings::rdma,
     ext::task::id::TaskId,
     prelude::raw::*, //
 };

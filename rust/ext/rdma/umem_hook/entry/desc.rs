@@ -14,7 +14,6 @@ use super::super::{
     Buffer, //
 };
 use crate::shared::{
-    bindings::rdma,
     ext::base::pinned::could_not_pin,
     prelude::raw::*, //
 };
