@@ -3,9 +3,7 @@
 //! Waits for dead devices, and the events that end the waits: Documentation/locking.rst has the
 //! list. The suites `removal` and `dma_buf/removal` have more waits.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_bounds)]
+#[kernel::prelude::kunit_tests(peer_mem_bounds)]
 mod tests {
     use crate::suites::prelude::*;
 

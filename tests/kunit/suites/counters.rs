@@ -2,9 +2,7 @@
 
 //! The counters in sysfs. Each test of each suite ends with balanced counters.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_counters)]
+#[kernel::prelude::kunit_tests(peer_mem_counters)]
 mod tests {
     use crate::suites::prelude::*;
 

@@ -3,9 +3,7 @@
 //! Which client gets a range, the arguments of the callbacks, and the devices that fast registration
 //! serves.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_dispatch)]
+#[kernel::prelude::kunit_tests(peer_mem_dispatch)]
 mod tests {
     use crate::suites::prelude::*;
 

@@ -5,9 +5,7 @@
 //! The n-th allocation of the calling task fails, for n = 1, 2, ... until the operation makes fewer
 //! allocations. After each round the fakes check that nothing is left.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_failslab)]
+#[kernel::prelude::kunit_tests(peer_mem_failslab)]
 mod tests {
     use crate::suites::prelude::*;
 

@@ -3,9 +3,7 @@
 //! Failures of callbacks and device operations: the registration is undone once, and the errno
 //! reaches the caller.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_failure)]
+#[kernel::prelude::kunit_tests(peer_mem_failure)]
 mod tests {
     use crate::suites::prelude::*;
 

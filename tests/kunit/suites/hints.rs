@@ -2,9 +2,7 @@
 
 //! Hints that a kernel driver sets on a user context, and how the hints reach `acquire`.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_hints)]
+#[kernel::prelude::kunit_tests(peer_mem_hints)]
 mod tests {
     use crate::suites::prelude::*;
 

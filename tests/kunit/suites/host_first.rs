@@ -2,9 +2,7 @@
 
 //! The order in which the driver and the clients are asked for an MR.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_host_first)]
+#[kernel::prelude::kunit_tests(peer_mem_host_first)]
 mod tests {
     use crate::{
         ext::base::{

@@ -2,9 +2,7 @@
 
 //! Another module replaces operations of a device after the core.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_interposers)]
+#[kernel::prelude::kunit_tests(peer_mem_interposers)]
 mod tests {
     use crate::{
         ext::{

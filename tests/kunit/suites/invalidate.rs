@@ -2,9 +2,7 @@
 
 //! Invalidation: once the callback has returned, no device can access the memory.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_invalidate)]
+#[kernel::prelude::kunit_tests(peer_mem_invalidate)]
 mod tests {
     use crate::{
         client,

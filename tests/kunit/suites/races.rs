@@ -3,9 +3,7 @@
 //! Two ends of a region at the same time: invalidation, deregistration, the end of the client, and the
 //! removal of the device. And ends during the registration.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_races)]
+#[kernel::prelude::kunit_tests(peer_mem_races)]
 mod tests {
     use crate::suites::prelude::*;
 

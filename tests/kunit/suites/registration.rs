@@ -2,9 +2,7 @@
 
 //! Registration and unregistration of clients without regions.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_registration)]
+#[kernel::prelude::kunit_tests(peer_mem_registration)]
 mod tests {
     use crate::suites::prelude::*;
 

@@ -2,9 +2,7 @@
 
 //! Removal of an RDMA device with MRs on peer memory.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_removal)]
+#[kernel::prelude::kunit_tests(peer_mem_removal)]
 mod tests {
     use crate::suites::prelude::*;
 

@@ -2,9 +2,7 @@
 
 //! Re-registration of MRs on peer memory: a new MR replaces the old MR.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_rereg)]
+#[kernel::prelude::kunit_tests(peer_mem_rereg)]
 mod tests {
     use crate::{
         ext::base::compat::eopnotsupp,

@@ -2,9 +2,7 @@
 
 //! The tables of clients: the pages that the device gets, and rejected tables.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_tables)]
+#[kernel::prelude::kunit_tests(peer_mem_tables)]
 mod tests {
     use crate::suites::prelude::*;
 

@@ -2,9 +2,7 @@
 
 //! [`crate::ext::base::unmap_watch`]: the order of a look-up and an unmapping, and who waits for whom.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_unmap_watch)]
+#[kernel::prelude::kunit_tests(peer_mem_unmap_watch)]
 mod tests {
     use crate::{
         ext::base::unmap_watch::{

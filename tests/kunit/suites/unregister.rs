@@ -2,9 +2,7 @@
 
 //! Unregistration of a client with regions: after the return no callback runs any more.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_unregister)]
+#[kernel::prelude::kunit_tests(peer_mem_unregister)]
 mod tests {
     use crate::suites::prelude::*;
 

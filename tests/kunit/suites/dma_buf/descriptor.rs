@@ -2,9 +2,7 @@
 
 //! The file descriptor, which other kernel threads can use during the import.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_dma_buf_descriptor)]
+#[kernel::prelude::kunit_tests(peer_mem_dma_buf_descriptor)]
 mod tests {
     use crate::suites::prelude::*;
 

@@ -2,9 +2,7 @@
 
 //! Dma-bufs exported by the ioctl, and imports of such dma-bufs.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_dma_buf_export)]
+#[kernel::prelude::kunit_tests(peer_mem_dma_buf_export)]
 mod tests {
     use crate::suites::prelude::*;
 

@@ -4,9 +4,7 @@
 //! device may access the memory until the MR is deregistered, or longer. And drivers whose import fails
 //! and stays mapped, as on a device where every command fails.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_dma_buf_fatal)]
+#[kernel::prelude::kunit_tests(peer_mem_dma_buf_fatal)]
 mod tests {
     use crate::{
         ext::task::return_probe::ReturnProbe,

@@ -3,9 +3,7 @@
 //! Clients on unsuitable devices: devices with pinned dma-bufs, without revocation, and devices
 //! without peer-to-peer DMA.
 
-use kernel::prelude::*;
-
-#[kunit_tests(peer_mem_dma_buf_mismatch)]
+#[kernel::prelude::kunit_tests(peer_mem_dma_buf_mismatch)]
 mod tests {
     use crate::suites::prelude::*;
 
