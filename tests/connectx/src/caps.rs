@@ -2,8 +2,6 @@
 
 //! The capabilities that are announced. What is not here is 0: the driver does without.
 
-use std::collections::BTreeMap;
-
 use crate::ifc::per_protocol_networking_offload_caps as eth_cap;
 use crate::prelude::*;
 

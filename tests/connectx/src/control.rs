@@ -32,8 +32,6 @@
 //! FUNCTION refused                  fails with the lines that are not meant, since the last time
 //! ```
 
-use std::time::Duration;
-
 use crate::prelude::*;
 
 pub fn execute(fabric: &mut Fabric, line: &str) -> String {

@@ -2,9 +2,6 @@
 
 //! All functions, and the work that is done between them: the requester's side.
 
-use std::ops::Range;
-use std::time::{Duration, Instant};
-
 use crate::prelude::*;
 
 pub mod syndrome {

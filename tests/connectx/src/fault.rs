@@ -3,8 +3,6 @@
 //! Page faults: a queue pair stops until the driver has mapped the page, or says that it cannot. An
 //! event says which memory is missing.
 
-use std::collections::BTreeMap;
-
 use crate::prelude::*;
 
 const MEMORY: u8 = 2;

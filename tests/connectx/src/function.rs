@@ -2,10 +2,9 @@
 
 //! One PCI function: what QEMU sees of it, and all the state that a reset clears.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use crate::caps;
 use crate::command::Done;

@@ -2,8 +2,6 @@
 
 //! The registers at the start of BAR 0, and the UARs after them.
 
-use std::time::Instant;
-
 use crate::config::BAR0_SIZE;
 use crate::prelude::*;
 

@@ -66,6 +66,9 @@ mod prelude {
     pub(crate) use crate::transport::Message;
     pub(crate) use crate::umem::{QueueMemory, QueuePlace};
     pub(crate) use crate::wqe::{opcode, pointed, remote, Next, Wqe};
+    pub(crate) use std::collections::BTreeMap;
+    pub(crate) use std::ops::Range;
+    pub(crate) use std::time::{Duration, Instant};
 }
 
 /// The layouts of commands and contexts: generated, see `layouts.sh`.

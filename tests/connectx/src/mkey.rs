@@ -6,8 +6,6 @@ mod checks;
 mod commands;
 mod describe;
 
-use std::collections::BTreeMap;
-
 use crate::objects::NULL_MKEY;
 use crate::prelude::*;
 

@@ -3,8 +3,6 @@
 //! The life of the function as a whole, and objects of which the device need only know that
 //! they are there.
 
-use std::collections::BTreeMap;
-
 use crate::ifc::op::*;
 use crate::prelude::*;
 use Kind::*;

@@ -2,8 +2,6 @@
 
 //! Work requests of a send queue: how they are read from it, and what they are made of.
 
-use std::ops::Range;
-
 use crate::prelude::*;
 use crate::qp::BLOCK;
 
