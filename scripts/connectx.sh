@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # out, root, args are of scripts/qemu
 #
 # The emulated ConnectX beside a guest: a process of its own, which reaches the memory of the

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Shared by all scripts: the cache, atomic publication, progress and log output,
 # running commands in the toolchain rootfs. Sourced, never run.

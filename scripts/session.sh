@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # run_session COMMAND...: runs COMMAND in a session of its own and returns its status. When
 # this shell ends, by Ctrl-C or any signal, all processes of that session end as well:

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # out, args, pkg, root are of scripts/qemu
 #
 # The directories that a guest shares with this machine: by 9p, which QEMU serves, or by virtiofs, with

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034 # for the suites
 #
 # The test RDMA adapters edu0, edu1, ... (tests/adapter), one for each edu device of the

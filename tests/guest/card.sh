@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # for the suites; of the kit
 #
 # The report card of a client: what Documentation/client-api.rst asks of one, point by point. The suites

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034 # for the suites
 #
 # Shared by all suites. Sourced by init; every function here may be used in a test, where

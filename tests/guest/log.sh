@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The kernel log of a guest: marks of tests, and the lines that a healthy kernel does not
 # print (bad-log). Sourced by the suites' lib.sh and, on the host, by scripts/checks/log-scan.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The stock mlx5 driver, on the emulated ConnectX of tests/connectx, in the place of soft RoCE.
 # Sourced by lib.sh.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Mooncake's transfer engine, unmodified, on mapped BARs of two hosts: an application that registers
 # memory by address and connects by a handshake of its own. Sourced by the suites mooncake_a and

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034 # pid is the caller's
 #
 # Steps that more than one suite needs. Sourced by those suites.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034 # for the suites
 #
 # Storage on BARs: disks, and unmodified programs that transfer between a disk and mapped memory.

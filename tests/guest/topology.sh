@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # lkey and addr are set by adapter.sh
 #
 # Shared by the suites of the topologies (scripts/topology, Documentation/developing.rst).

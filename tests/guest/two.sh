@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034 # for the suites
 #
 # Two hosts on one wire (scripts/two-guests). Their suites, two_a and two_b, run at the

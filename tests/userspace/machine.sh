@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # A machine as files: /sys, /proc and /dev below a directory, for iopm --sysroot. Sourced by
 # tests/userspace/run.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # failed and out are of the script that sources this
 #
 # Shared by the tests that scripts/checks/vendor-builds runs in trees of their own. $out is a

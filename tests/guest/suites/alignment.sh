@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Accesses of the CPU to BARs at any alignment: those of programs, and those of soft RoCE, which copies
 # by the CPU. On x86 all of them work. On other architectures the kernel's own mapping permits aligned

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Unmodified applications on mapped BARs, over loop-back of the emulated ConnectX: Open MPI over UCX
 # and over libfabric, neither of which starts on soft RoCE. Not here: applications on two hosts

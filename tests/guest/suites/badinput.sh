@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Invalid registrations fail with the right errno, at most one log line, and no leak.
 

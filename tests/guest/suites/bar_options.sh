@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Options of io_peer_mem: ranges of BARs, parameters at run time, and options of one function.
 

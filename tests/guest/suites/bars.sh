@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Which functions and BARs are used, p2pmem/allocate, and queries.
 

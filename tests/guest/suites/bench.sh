@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # What registrations cost, in instructions, for scripts/bench, which boots a guest whose
 # instructions are counted. The rows are in the file bench of the results; bench.h has the

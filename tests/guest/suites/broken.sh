@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034
 #
 # Tests that fail in every possible way; scripts/checks/harness-test checks the reports.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # card.sh's
 #
 # The report card fails a client at the point that the client breaks, and not before.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Peer-to-peer memory of another driver: the controller memory buffer of an SSD, under
 # the stock nvme driver. Processes map it from p2pmem/allocate in sysfs.

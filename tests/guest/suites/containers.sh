@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Rootless podman in a Debian system with the packages installed (scripts/checks/installed): containers
 # of ordinary users, with the devices of the specification that iopm cdi writes, register a BAR and

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # How often threads that register at the same time wait for a lock that this project takes, for
 # scripts/bench, which boots a guest whose CPUs run at the same time. The tracepoint contention_begin

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The counters in sysfs: exact while MRs exist, balanced after their release. The list of live
 # regions in debugfs, and iopm regions. The last revocations. Tracepoints.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The tests that scripts/demo shows, out of the other suites, in its order: on the stock mlx5
 # driver with the emulated ConnectX (TOPOLOGY=connectx), then on soft RoCE beside it.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The tests that scripts/demo shows where soft RoCE is not there, or gets no memory of BARs: those of
 # demo on the stock mlx5 driver.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Device memory with the semantics of ibv_alloc_dm(3), through libiopm: dm.py, and the program dm_rust.
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # lkey and addr are of tests/guest/adapter.sh
 #
 # Peer memory for drivers that import dma-bufs, with the test adapter: what neither KUnit nor the ConnectX

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # pid, lkey, rkey are of tests/guest/adapter.sh
 #
 # Dma-bufs of other drivers that a process has mapped and registers by their addresses, with the stock

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's and dmabuf's; rkey is of tests/guest/adapter.sh
 #
 # Dma-bufs behind a strict IOMMU: those of the suite dmabuf, and BARs that vfio-pci exports, which

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The program iopm with what a kernel has: doctor, status, topology, test, candidates, bind and unbind. The
 # debugfs file rejections. Other machines, what applications conclude, and what iopm prints, are in

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The distribution's drivers of RDMA adapters are loaded and unloaded before and after
 # our modules, and RDMA on rxe works throughout. The guest lacks their

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # lkey and addr are of tests/guest/adapter.sh
 #
 # Peer memory as dma-bufs: /dev/ib_peer_mem exports a range of addresses, and the test

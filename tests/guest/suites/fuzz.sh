@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Every call of user space, with valid and invalid arguments, by several processes and threads at
 # once: see programs/fuzz.c. On the kernel command line: peer.fuzz_seed=N for another

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # pid, lkey, rkey are of tests/guest/adapter.sh
 #
 # Memory of a GPU, registered by address with the stock mlx5 driver: from cuMemAlloc() to bytes on the wire,

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # A Debian system with the packages installed, after its boot (scripts/checks/installed): the tests
 # load modules as an administrator does, and make no group and set no permission.

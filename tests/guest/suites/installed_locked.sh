@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # An installed Debian system, booted with UEFI Secure Boot: shim knows the key of dkms(8), or of the site
 # whose repository has the modules, as a machine owner's key (scripts/checks/installed). The kernel

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The KUnit suites in the modules, which run when the module is loaded. Their KTAP goes
 # to /mnt/out/kunit-N.ktap, one file per module, and is counted from there. Filter, on

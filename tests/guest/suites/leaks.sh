@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Runs last on the debug kernel: finds the leaks of all suites.
 

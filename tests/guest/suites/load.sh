@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Loading and unloading with the stock stack, in every order, on soft RoCE or on the stock mlx5 driver.
 # The debug kernel runs the tests that its checks cover; it has no mlx5_ib with soft RoCE.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Kernel lockdown, as with Secure Boot: BARs are as inaccessible as resourceN of sysfs.
 #

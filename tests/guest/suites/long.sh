@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034 # init's, and of the suites below
 #
 # One guest that goes on: the loops of other suites and rounds of torture over and over, for the seconds of

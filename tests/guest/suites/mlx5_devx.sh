@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # pid is of tests/guest/adapter.sh
 #
 # Control objects of the stock mlx5 driver in a BAR: DEVX umems, and CQs and QPs whose rings

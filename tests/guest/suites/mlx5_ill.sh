@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # pid is of tests/guest/steps.sh
 #
 # Memory is revoked while the adapter is ill: it fails a UMR work request, by which mlx5 revokes,

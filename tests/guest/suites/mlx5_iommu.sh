@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The stock mlx5 driver behind a strict IOMMU, in short form: what revokes, releases or changes
 # MRs, and umems in a BAR. An address that is unmapped while the adapter can still use it is an

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Keys that refer to MRs of device memory (mr_keys.py), on the stock mlx5 driver: indirect keys of an
 # application, memory windows, MRs of all addresses. None may survive the revocation of an MR below. And

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # An MR of more than 4 GiB on the stock mlx5 driver (TOPOLOGY=connectx_large).
 

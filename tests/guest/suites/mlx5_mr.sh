@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # pid, rkey are of tests/guest/{steps,adapter}.sh
 #
 # What the stock mlx5 driver does with the keys of MRs of device memory: it changes them, keeps

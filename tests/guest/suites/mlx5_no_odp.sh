@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034 # card.sh's
 #
 # The stock mlx5 driver on a function without on-demand paging, as some virtual functions are:

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The stock mlx5 driver in short form: for the debug kernel, where one removal takes half a minute. A
 # revocation, a removal, and dma-bufs of the test exporter that move and are revoked. make soak runs the

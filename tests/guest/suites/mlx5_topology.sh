@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # lkey and rkey are of tests/guest/adapter.sh
 #
 # The stock mlx5 driver with other topologies and ports of the emulated ConnectX: some tests of

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # BARs that are mapped from resourceN in sysfs, without struct pages, with mmio=1. The suite mmio_any
 # has other mappings, and the end of a mapping.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's; lkey, addr and pid are adapter.sh's, UIO of uio_bind
 #
 # BARs that drivers map to processes without a peer memory client, with mmio=any: mapped by page faults,

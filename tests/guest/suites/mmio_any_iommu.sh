@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's; those of mmio_any.sh
 #
 # mmio=any behind a strict IOMMU: a function that is unplugged, and a BAR that vfio-pci

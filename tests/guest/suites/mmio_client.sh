@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's; lkey, addr and pid are adapter.sh's
 #
 # The sample client for memory without struct pages: a driver that maps the BAR of an ivshmem

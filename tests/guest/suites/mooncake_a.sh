@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The host whose BAR Mooncake's transfer engine offers to the other host. See mooncake.sh.
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The host whose transfer engine of Mooncake writes and reads. See mooncake.sh.
 

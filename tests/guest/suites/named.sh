@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Names: memory of which a process says of what dma-buf it is a part, by /dev/ib_peer_mem and by the
 # protocol of /dev/dmabuf_reg. Their dma-bufs are those of udmabuf, or of a BAR: the debug kernel has

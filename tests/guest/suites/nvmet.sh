@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The stock NVMe target with published memory of a BAR, over RDMA (Documentation/io_peer_mem.rst), in the
 # topology connectx_storage. The initiator is the stock one, in the same guest: the adapter connects to

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # When clients are asked: host memory goes to the driver alone, unless order=clients_first.
 

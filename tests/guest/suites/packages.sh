@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The files of the packages (scripts/deb), unpacked into the guest: for a machine whose packages cannot be
 # installed here, as programs of arm64 do not run on amd64. scripts/checks/installed installs those of

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # pid is of tests/guest/steps.sh
 #
 # The machine changes under the modules: CPUs go and come.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # rdma-core's own tests of the verbs, with Debian's pyverbs: each has the same
 # outcome, passed, skipped or failed, with and without our modules. A test that fails on

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # RDMA to and from a BAR. The debug kernel runs a few of the tests: it is slow, and its
 # checks do not change the bytes.

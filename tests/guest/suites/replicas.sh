@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # pid is of steps.sh
 #
 # Habits of clients in the field, on the stock mlx5 driver (TOPOLOGY=connectx): each works, or is refused

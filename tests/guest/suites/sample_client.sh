@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034 # card.sh's
 #
 # The report card of the sample client in C, built out of the tree against the installed files.

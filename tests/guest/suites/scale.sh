@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Eight adapters, 64 processes on each, 1,000 MRs in each process, in a guest whose instructions are
 # counted, for make scale. An MR may cost 1.2 times what it costs with one adapter. The file scale of

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # UEFI Secure Boot for real (scripts/secure-boot): firmware with Microsoft's keys, Debian's shim, GRUB
 # and kernel, which locks itself down. The modules are signed with a key that shim knows as a machine

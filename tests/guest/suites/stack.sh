@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # for init; pid is of steps.sh
 #
 # What stops and starts the RDMA stack beside our modules, on the stock mlx5 driver (TOPOLOGY=connectx): the

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Direct I/O between disks and BARs by unmodified programs (Documentation/io_peer_mem.rst), in the
 # topology storage: two BARs and two SSDs below one PCIe switch, an SSD outside.

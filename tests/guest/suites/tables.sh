@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # Client tables of 1,048,576 entries that do not join, each an MR of 64 GiB without memory behind it, on
 # the stock mlx5 driver (TOPOLOGY=connectx, with CONNECTX_VERBOSE=0: the log of the adapter would have each

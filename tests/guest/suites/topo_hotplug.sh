@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's; pid is that of start
 #
 # A function is removed in every way, with a running writer and idle MRs, and added

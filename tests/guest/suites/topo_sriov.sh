@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's; lkey and addr are set by adapter.sh
 #
 # Virtual functions: MRs on their BARs, by the client for memory without struct pages, while the physical

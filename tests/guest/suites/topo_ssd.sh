@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2154 # pid is that of start
 #
 # Two peers and an SSD below one PCIe switch: direct I/O between them, resets, and errors from

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # init's, topology.sh's; lkey and addr are adapter.sh's
 #
 # Each device below a separate root port, and a host bridge that may not route; in an arm64 guest behind

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034 # TEST_LIMIT is init's
 #
 # Random operations of users and of the administrator at once. A user is programs/fuzz.c, which

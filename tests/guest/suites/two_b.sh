@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 #
 # The second of two hosts, whose memory is read and written. See two.sh.
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # adapter.sh sets lkey and addr; init uses TESTS
 #
 # Peer memory in umems that drivers pin by address, through the hook on ib_core: MRs of

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-# shellcheck shell=bash
 #
 # After the completion that is generated: the names that this machine has. Anybody may name an interface, so no
 # name is expanded as a word of bash.
