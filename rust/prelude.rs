@@ -56,11 +56,18 @@ pub use kernel::{
     },
 };
 
-/// The same, with the functions and structures of C: for abstractions.
+/// The same, with the functions and structures of C, devices and PCI functions: for abstractions.
 pub mod raw {
     pub use super::*;
     pub use crate::shared::bindings::helpers;
     #[cfg(any(ext_rdma, bindings_rdma))]
     pub use crate::shared::bindings::rdma;
-    pub use kernel::bindings;
+    pub use kernel::{
+        bindings,
+        device::{
+            self,
+            Bound, //
+        },
+        pci, //
+    };
 }

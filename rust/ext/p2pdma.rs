@@ -43,11 +43,7 @@ use crate::shared::{
     },
     prelude::raw::*, //
 };
-use kernel::{
-    device::Bound,
-    devres,
-    pci, //
-};
+use kernel::devres;
 
 /// Returns the alignment in bytes that struct pages require of the start and the size of the
 /// memory.

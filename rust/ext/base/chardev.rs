@@ -17,7 +17,6 @@ use super::{
 };
 use crate::shared::prelude::raw::*;
 use kernel::{
-    device,
     fs::File,
     mm::virt::VmaNew,
     uaccess::{

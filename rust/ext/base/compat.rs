@@ -51,11 +51,7 @@ pub use self::pci_driver::{
 };
 
 use crate::shared::prelude::raw::*;
-use kernel::{
-    device,
-    faux,
-    pci, //
-};
+use kernel::faux;
 
 macro_rules! errors {
     ($($function:ident = $name:ident: $meaning:literal;)*) => {

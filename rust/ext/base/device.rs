@@ -3,7 +3,6 @@
 //! Functions of [`kernel::device::Device`] that the `kernel` crate lacks.
 
 use crate::shared::prelude::raw::*;
-use kernel::device;
 
 /// Returns the `struct device` behind `dev`, valid as long as `dev` is borrowed.
 pub(crate) fn as_raw<Ctx: device::DeviceContext>(

@@ -26,14 +26,7 @@ use crate::shared::{
     ext::base::compat::CoreDevice,
     prelude::raw::*, //
 };
-use kernel::{
-    device::{
-        self,
-        Bound, //
-    },
-    devres,
-    pci, //
-};
+use kernel::devres;
 
 /// Number of BARs of a function, without the expansion ROM and bridge windows.
 pub const BARS: u32 = 6;

@@ -4,7 +4,6 @@
 //! [`Event`] while its [`Registration`] exists.
 
 use crate::shared::prelude::raw::*;
-use kernel::pci;
 
 /// A change of the state of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,10 +9,7 @@ use crate::shared::{
 };
 use core::mem::offset_of;
 use kernel::{
-    device::{
-        Bound,
-        Device, //
-    },
+    device::Device,
     str::Formatter,
     sync::Completion, //
 };

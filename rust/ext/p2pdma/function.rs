@@ -17,11 +17,7 @@ use crate::shared::{
     ext::base::pci::as_raw,
     prelude::raw::*, //
 };
-use kernel::{
-    device::Bound,
-    devres::Devres,
-    pci, //
-};
+use kernel::devres::Devres;
 
 /// Smallest block that is taken out of the kernel's pool while the pool has blocks of this size.
 const BLOCK: usize = (64 << 20) / PAGE_SIZE;

@@ -11,10 +11,6 @@ use crate::shared::{
     },
     prelude::raw::*, //
 };
-use kernel::{
-    device,
-    pci, //
-};
 
 /// How a device reaches the memory of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

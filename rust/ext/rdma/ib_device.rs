@@ -14,10 +14,7 @@ use crate::shared::{
     prelude::raw::*, //
 };
 use core::ops::Deref;
-use kernel::{
-    device,
-    sync::aref::AlwaysRefCounted, //
-};
+use kernel::sync::aref::AlwaysRefCounted;
 
 /// `struct ib_device`. Unregistering a device waits until all references are dropped.
 ///

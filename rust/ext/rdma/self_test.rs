@@ -24,7 +24,6 @@ use crate::shared::{
 };
 use core::iter;
 use kernel::{
-    device,
     dma::DataDirection,
     page::Page, //
 };

@@ -3,14 +3,8 @@
 //! A [`PciDriver`] as a driver of the kernel crate.
 
 use super::PciDriver;
-use crate::shared::prelude::*;
-use kernel::{
-    device::{
-        Bound,
-        Core, //
-    },
-    pci, //
-};
+use crate::shared::prelude::raw::*;
+use kernel::device::Core;
 
 /// A function, while the driver core calls the driver.
 pub type CoreDevice<'a> = pci::Device<Core<'a>>;

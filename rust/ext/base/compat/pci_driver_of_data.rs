@@ -4,18 +4,14 @@
 //! type of its data, and the driver core drops the data after the devres of the function.
 
 use super::PciDriver;
+use crate::shared::prelude::raw::*;
 use core::{
     cell::UnsafeCell,
     mem::ManuallyDrop, //
 };
 use kernel::{
-    device::{
-        Bound,
-        Core, //
-    },
-    devres::Devres,
-    pci,
-    prelude::*, //
+    device::Core,
+    devres::Devres, //
 };
 
 /// A function, while the driver core calls the driver.

@@ -12,7 +12,6 @@ use crate::shared::{
     ext::base::device,
     prelude::raw::*, //
 };
-use kernel::pci;
 
 /// Physical addresses in a memory BAR of any function.
 ///

@@ -15,11 +15,7 @@ use crate::shared::{
     ext::base::compat::PciDriver,
     prelude::raw::*, //
 };
-use kernel::{
-    device::Bound,
-    error::VTABLE_DEFAULT_ERROR,
-    pci, //
-};
+use kernel::error::VTABLE_DEFAULT_ERROR;
 
 /// A driver that takes part in the recovery from errors and resets, if the driver implements both
 /// functions.

@@ -25,8 +25,7 @@ use kernel::{
         DriverLayout,
         RegistrationOps, //
     },
-    error::VTABLE_DEFAULT_ERROR,
-    pci, //
+    error::VTABLE_DEFAULT_ERROR, //
 };
 
 /// A driver that has the file `bind_with`, if the driver implements the function.

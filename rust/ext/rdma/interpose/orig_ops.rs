@@ -24,7 +24,6 @@ use crate::shared::{
     },
     prelude::raw::*, //
 };
-use kernel::device;
 
 /// The driver's operations of a device, and the operations installed in place of the driver's.
 ///
