@@ -17,7 +17,6 @@ use crate::{
         ClientFlags, //
     },
     data::hint::Hint,
-    ext::rdma::UcontextId,
     prelude::*,
     registry, //
 };

@@ -8,10 +8,6 @@
 use crate::{
     adapter::Adapter,
     backend::Trust,
-    ext::base::snapshot::{
-        Published,
-        Snapshot, //
-    },
     prelude::*, //
 };
 use kernel::device;

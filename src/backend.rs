@@ -39,11 +39,7 @@ pub(crate) use self::{
 use crate::{
     callbacks::Acquired,
     ext::{
-        base::{
-            device::name as device_name,
-            params, //
-        },
-        dma_buf::OnDetach,
+        base::device::name as device_name,
         rdma::UmemHook, //
     },
     prelude::*, //

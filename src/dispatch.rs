@@ -32,14 +32,10 @@ use self::lookup::ClientLookup;
 use crate::{
     adapter::Adapter,
     callbacks::Acquired,
-    ext::{
-        base::pinned::{
-            can_pin,
-            could_not_pin,
-            MemoryKind, //
-        },
-        dma_buf::Export,
-        rdma::Dispatch, //
+    ext::base::pinned::{
+        can_pin,
+        could_not_pin,
+        MemoryKind, //
     },
     policy::{
         named,

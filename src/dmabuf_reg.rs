@@ -12,7 +12,6 @@ use crate::{
             Control,
             Registration, //
         },
-        params,
         pinned::untagged, //
     },
     policy::named,

@@ -17,11 +17,9 @@ use crate::{
         bypass,
         key_filter::KeyFilter,
         Change,
-        Dispatch,
         DispatchCell,
         Driver,
-        Hooks,
-        UcontextId, //
+        Hooks, //
     },
     policy::order::DISPATCH,
     prelude::*,

@@ -10,7 +10,6 @@
 use crate::{
     backend::Backend,
     data::index::Reservation,
-    ext::task::trace::Event,
     policy::named::Watched,
     prelude::*,
     records::{

@@ -27,27 +27,40 @@ pub(crate) mod prelude {
     pub(crate) use crate::{
         data::range::VaRange,
         ext::{
-            base::compat::eopnotsupp,
+            base::{
+                compat::eopnotsupp,
+                params,
+                snapshot::{
+                    Published,
+                    Snapshot, //
+                }, //
+            },
             dma_buf::{
+                Export,
                 FenceBudget,
+                OnDetach,
                 Part, //
             },
             rdma::{
                 Access,
                 Device,
+                Dispatch,
                 Mr,
                 Name,
                 Original,
                 Request,
+                UcontextId,
                 UserMr, //
             },
             task::trace::{
+                Event,
                 Point,
                 Timer, //
             }, //
         },
         shared::prelude::*, //
     };
+    pub(crate) use kernel::rbtree::RBTree;
 }
 
 mod abi;

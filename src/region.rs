@@ -27,7 +27,6 @@ use self::{
 use crate::{
     client::Client,
     data::lifecycle::Lifecycle,
-    ext::task::trace::Event,
     prelude::*,
     records::listing::{
         Kind,

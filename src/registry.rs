@@ -8,16 +8,9 @@
 
 use crate::{
     client::Client,
-    ext::{
-        base::{
-            module::ThisModuleRef,
-            snapshot::{
-                Published,
-                Snapshot, //
-            },
-            sysfs::Directory, //
-        },
-        rdma::Dispatch, //
+    ext::base::{
+        module::ThisModuleRef,
+        sysfs::Directory, //
     },
     policy::order::{
         clients_first,

@@ -30,7 +30,6 @@ use crate::{
             Importer,
             ImporterCaps,
             Mismatch,
-            OnDetach,
             Pool, //
         }, //
     },

@@ -6,12 +6,8 @@
 //! `acquire`, and the hooks clear the hint at the end of the user context. Context: any, except
 //! [`Hints::set`], which may sleep.
 
-use crate::ext::rdma::UcontextId;
 use crate::prelude::*;
-use kernel::rbtree::{
-    RBTree,
-    RBTreeNode, //
-};
+use kernel::rbtree::RBTreeNode;
 
 /// A hint. Each half is optional.
 pub(crate) struct Hint {

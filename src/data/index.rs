@@ -12,7 +12,6 @@ use crate::ext::rdma::key_filter::KeyFilter;
 use crate::prelude::*;
 use kernel::rbtree::{
     OccupiedEntry,
-    RBTree,
     RBTreeNodeReservation, //
 };
 

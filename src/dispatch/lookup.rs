@@ -17,7 +17,6 @@ use crate::{
         dma_buf::{
             self,
             Buffer,
-            Export,
             NoPart,
             Seam, //
         }, //

@@ -17,13 +17,6 @@ mod ranges;
 
 use crate::{
     ext::{
-        base::{
-            params,
-            snapshot::{
-                Published,
-                Snapshot, //
-            }, //
-        },
         dma_buf::{
             Buffer,
             NoPart, //

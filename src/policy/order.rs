@@ -5,13 +5,7 @@
 //! [`DISPATCH`] follows from the parameter and from the registered clients: the registry sets
 //! [`DISPATCH`], and the interposed verbs read it for each registration. Context: any.
 
-use crate::ext::{
-    base::params,
-    rdma::{
-        Dispatch,
-        DispatchCell, //
-    }, //
-};
+use crate::ext::rdma::DispatchCell;
 use crate::prelude::*;
 
 /// When the interposed verbs ask the hooks about an MR: as the registered clients need, and after

@@ -6,10 +6,6 @@
 //! in a record, and [`Age`] prints how old a record is. Context: any, except where a function says
 //! more.
 
-use crate::ext::base::snapshot::{
-    Published,
-    Snapshot, //
-};
 use crate::prelude::*;
 
 const CAPACITY: usize = 64;

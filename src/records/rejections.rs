@@ -11,10 +11,7 @@ use crate::{
             Buffer,
             Seam, //
         },
-        task::{
-            trace::Event,
-            Comm, //
-        }, //
+        task::Comm, //
     },
     prelude::*,
     records::recent::{

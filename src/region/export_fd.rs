@@ -33,7 +33,6 @@ use crate::{
             sg::ForeignPart, //
         },
         dma_buf::{
-            Export,
             ExportOps,
             ImporterCaps, //
         }, //

@@ -25,10 +25,7 @@ use crate::{
         Taken,
         Until, //
     },
-    ext::{
-        dma_buf::OnDetach,
-        rdma::wait_for_software_copies, //
-    },
+    ext::rdma::wait_for_software_copies,
     prelude::*,
     records::revocations::{
         self,

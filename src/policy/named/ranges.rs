@@ -10,10 +10,7 @@ use crate::{
     ext::dma_buf::Seam,
     prelude::*, //
 };
-use kernel::rbtree::{
-    RBTree,
-    RBTreeNode, //
-};
+use kernel::rbtree::RBTreeNode;
 
 /// The part of the dma-buf `B` as which a range is named.
 #[derive(Clone, PartialEq, Eq, Debug)]
