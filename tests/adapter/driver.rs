@@ -24,12 +24,10 @@ use crate::{
 };
 use kernel::{
     debugfs::Dir,
-    device::Bound,
     dma::{
         Device as _,
         DmaMask, //
-    },
-    pci, //
+    }, //
 };
 
 /// QEMU's vendor id, and the device's.

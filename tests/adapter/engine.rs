@@ -3,26 +3,21 @@
 //! The DMA engine of the `edu` function: transfers between memory and a buffer of the device, which
 //! the CPU cannot access.
 
-use crate::ext::base::{
-    compat::{
-        emsgsize,
-        map_bar,
-        DevresBar,
-        MappedBar, //
+use crate::{
+    ext::base::{
+        compat::{
+            emsgsize,
+            map_bar,
+            DevresBar,
+            MappedBar, //
+        },
+        pci as ext_pci, //
     },
-    pci as ext_pci, //
+    prelude::*, //
 };
-use kernel::{
-    bindings,
-    device::Bound,
-    io::{
-        poll::read_poll_timeout,
-        Io, //
-    },
-    pci,
-    prelude::*,
-    sync::aref::ARef,
-    time::Delta, //
+use kernel::io::{
+    poll::read_poll_timeout,
+    Io, //
 };
 
 /// The usable size of the device's buffer. It has one byte more, but QEMU before 8.1 aborts if a
