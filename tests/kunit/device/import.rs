@@ -5,12 +5,6 @@
 //! The device can access the memory of the umem's table from the mapping until the invalidation or,
 //! with a deferred [`Quiesce`], until [`FakeDevice::quiesce`].
 
-#![expect(
-    clippy::missing_safety_doc,
-    reason = "the contract of each operation is that of its field in `struct ib_device_ops`, on a \
-              device made by `super::Registered`"
-)]
-
 mod leak;
 
 pub(crate) use leak::*;

@@ -2,12 +2,6 @@
 
 //! The operations of a fake device on MRs.
 
-#![expect(
-    clippy::missing_safety_doc,
-    reason = "the contract of each operation is that of its field in `struct ib_device_ops`, on a \
-              device made by `super::Registered`"
-)]
-
 use super::{
     import::Umem,
     ops::fake, //
