@@ -360,4 +360,3 @@ test_queues() {
 	fi
 	eventually nothing_left
 }
-

@@ -96,4 +96,3 @@ test_revoke_waits_for_the_adapter() {
 	rebind "$BDF_A"
 	works_again
 }
-

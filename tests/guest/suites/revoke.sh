@@ -96,4 +96,3 @@ test_link_deleted_with_many_mrs() {
 	ended "$delete"
 	add_device
 }
-

@@ -177,4 +177,3 @@ test_killed_with_requests() {
 	for i in "${users[@]}"; do eventually gone "$i"; done
 	nothing_left
 }
-
