@@ -36,7 +36,7 @@ pub fn source(vma: &VmaRef) -> Option<Source> {
     /// Major numbers of the devices of `linux/major.h`, `drm/drm_ioctl.h` and `drm/drm_accel.h`.
     const NOT_SERVED: [u32; 3] = [1, 226, 261];
     // CAST: A magic number has 32 bits.
-    const SYSFS: usize = bindings::SYSFS_MAGIC as usize;
+    const SYSFS: usize = helpers::SYSFS_MAGIC as usize;
 
     if vma.flags() & FLAGS != FLAGS || !vma::is_shared(vma) {
         return None;

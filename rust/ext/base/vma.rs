@@ -139,7 +139,7 @@ impl<T: Mapping> Ops<T> {
 
 /// The magic number of the file system of dma-bufs.
 // CAST: A magic number has 32 bits.
-pub const DMA_BUF: usize = bindings::DMA_BUF_MAGIC as usize;
+pub const DMA_BUF: usize = helpers::DMA_BUF_MAGIC as usize;
 
 /// Returns the magic number of the file system of the file that `vma` maps, or 0 without a file.
 pub fn file_system(vma: &VmaRef) -> usize {
