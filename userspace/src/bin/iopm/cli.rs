@@ -235,7 +235,8 @@ pub(crate) struct Json {
 #[derive(Args)]
 pub(crate) struct Output {
     /// Write to this file: a regular one is replaced at once, when the text is complete; a device, a pipe or a
-    /// descriptor, as /dev/stdout, gets the text after what it has
+    /// descriptor of iopm, as /dev/stdout, is written to; a link that neither the caller nor root has made is not
+    /// followed
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -6,7 +6,8 @@
 //! U+FFFD.
 
 use crate::prelude::*;
-use std::os::unix::fs::PermissionsExt;
+use rustix::process::geteuid;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
 
@@ -118,30 +119,39 @@ impl<T> At<T> for io::Result<T> {
     }
 }
 
-/// Returns whether this is a descriptor of a process, as /dev/stdout leads to: its file may have no name any more.
-fn is_descriptor(file: &Path) -> bool {
-    let dir = file.parent().and_then(|dir| fs::canonicalize(dir).ok());
-    dir.is_some_and(|dir| dir.starts_with("/proc") && dir.ends_with("fd"))
+/// Returns the directory of a process's descriptors, if this is one, as /dev/stdout leads to: its file may have no
+/// name any more.
+fn descriptors(file: &Path) -> Option<PathBuf> {
+    let dir = fs::canonicalize(file.parent()?).ok()?;
+    (dir.starts_with("/proc") && dir.ends_with("fd")).then_some(dir)
 }
 
-/// Writes a whole text to `file`, as its kind demands: a descriptor, a device or a pipe is written to, after what
-/// it has, a regular file is replaced once the new one is complete, and of a symbolic link the target counts, also
-/// one to be made. Not below another root.
+/// Writes a whole text to `file`, as its kind demands: a descriptor is written to where it stands, a device or a
+/// pipe after what it has, a regular file is replaced once the new one is complete, and of a symbolic link the
+/// target counts, also one to be made. Not below another root.
 pub(crate) fn write_output(file: &Path, text: &[u8]) -> Result<()> {
+    let owner = |file: &Path| fs::symlink_metadata(file).map_or(u32::MAX, |data| data.uid());
+    // A link of another user could lead root to any file. Root, also of a user namespace, has the root directory.
+    let trusted = [geteuid().as_raw(), owner(Path::new("/"))];
     let next = |link: &PathBuf| {
-        let target = fs::read_link(link).ok().filter(|_| !is_descriptor(link))?;
+        let is_known = trusted.contains(&owner(link)) && descriptors(link).is_none();
+        let target = fs::read_link(link).ok().filter(|_| is_known)?;
         Some(link.with_file_name("").join(target))
     };
     // The kernel follows 40 links.
     let target = iter::successors(Some(file.to_owned()), next).take(41).last().unwrap_or_default();
-    let written = match fs::metadata(&target) {
-        Ok(data) if is_descriptor(&target) || !data.is_file() => {
-            OpenOptions::new().append(true).open(&target).and_then(|mut file| file.write_all(text))
-        }
+    let written = match fs::symlink_metadata(&target) {
+        Ok(data) if !data.is_file() => open(&target).and_then(|mut file| file.write_all(text)),
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => replace(&target, text),
     };
     written.at(file.display())
+}
+
+/// Opens a file to add to it. A link, other than a descriptor, is not followed: `ELOOP`.
+fn open(file: &Path) -> io::Result<File> {
+    let flags = if descriptors(file).is_some() { 0 } else { libc::O_NOFOLLOW };
+    OpenOptions::new().append(true).custom_flags(flags).open(file)
 }
 
 fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
