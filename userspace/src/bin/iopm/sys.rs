@@ -6,7 +6,7 @@
 //! U+FFFD.
 
 use crate::prelude::*;
-use rustix::process::geteuid;
+use rustix::process::{geteuid, getpid, pidfd_getfd, pidfd_open, PidfdFlags, PidfdGetfdFlags};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
@@ -148,9 +148,20 @@ pub(crate) fn write_output(file: &Path, text: &[u8]) -> Result<()> {
     written.at(file.display())
 }
 
-/// Opens a file to add to it. A link, other than a descriptor, is not followed: `ELOOP`.
+/// Opens a file to add to it. A descriptor of this process, whose offset others may share, is copied, if a container
+/// has the system call; another link is not followed: `ELOOP`.
 fn open(file: &Path) -> io::Result<File> {
-    let flags = if descriptors(file).is_some() { 0 } else { libc::O_NOFOLLOW };
+    let descriptors = descriptors(file);
+    let copy = || {
+        descriptors.as_ref().filter(|dir| fs::canonicalize("/proc/self/fd").is_ok_and(|own| own == **dir))?;
+        let number = file.file_name()?.to_str()?.parse().ok()?;
+        let process = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
+        pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok()
+    };
+    if let Some(copy) = copy() {
+        return Ok(copy.into());
+    }
+    let flags = if descriptors.is_some() { 0 } else { libc::O_NOFOLLOW };
     OpenOptions::new().append(true).custom_flags(flags).open(file)
 }
 
