@@ -59,7 +59,7 @@ fn is_exclusive(path: &str) -> bool {
     opened.is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy)
 }
 
-/// Returns whether the file of a disk or of a controller is open, or exported.
+/// Returns whether the file of a disk, its character device, or the file of a controller is open, or exported.
 fn is_open(class: &str, name: &str) -> bool {
     let number = sys::line(format!("/sys/class/{class}/{name}/dev"));
     number.is_some_and(|number| open_devices().contains(&(class == "block", number)))
@@ -100,12 +100,12 @@ impl Function {
     pub(crate) fn user(&self, bind: bool) -> Option<String> {
         let used = |class: &str, name: &str| match class {
             "block" => is_block_in_use(name, bind),
-            "nvme" => is_open(class, name),
+            "nvme" | "nvme-generic" => is_open(class, name),
             // IFF_UP
             "net" => sys::number(format!("/sys/class/net/{name}/flags")).unwrap_or(1) & 1 != 0,
             _ => true,
         };
-        ["block", "nvme", "net", "drm", "sound", "infiniband"].iter().find_map(|class| {
+        ["block", "nvme", "nvme-generic", "net", "drm", "sound", "infiniband"].iter().find_map(|class| {
             let mut names = sys::names(format!("/sys/class/{class}")).into_iter();
             let user = names.find(|name| is_below(class, name, self) && used(class, name));
             user.map(|name| format!("{class} {name}"))
