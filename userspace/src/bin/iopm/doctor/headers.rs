@@ -102,7 +102,11 @@ pub(super) fn headers(machine: &Machine, found: &mut Findings<'_>) {
         return warn!(found, fix(|of| &of.headers), "the headers of Linux {name} are not installed");
     }
     let needed = table.headers.iter().filter(|of| of.machine.as_deref().is_none_or(|name| name == ARCH));
-    let lacking = needed.filter(|header| !sys::exists(format!("{build}/{}", header.file)));
+    // As in dkms/kernel-tree: a tree may be beside its source.
+    let makefile = sys::read(format!("{build}/Makefile")).unwrap_or_default();
+    let source = makefile.lines().find_map(|line| line.strip_prefix("include ")?.strip_suffix("/Makefile"));
+    let exists = |place: &str, header: &Header| sys::exists(format!("{place}/{}", header.file));
+    let lacking = needed.filter(|of| !exists(&build, of) && !source.is_some_and(|source| exists(source, of)));
     let lacking: Vec<_> = lacking.map(|header| format!("{} ({})", header.file, header.what)).collect();
     if lacking.is_empty() {
         return ok!(found, "the headers of Linux {name} have what modules in Rust need");
