@@ -17,6 +17,12 @@ fn overridden(name: &str) -> Option<String> {
     sys::line(pci::file(name, "driver_override")).filter(|driver| !matches!(&**driver, "" | "(null)"))
 }
 
+/// Returns the driver, other than io_peer_mem, that has the function, or that it is for if none has it.
+pub(crate) fn other_driver(function: &Function) -> Option<String> {
+    let driver = function.driver.clone().or_else(|| overridden(&function.name));
+    driver.filter(|driver| driver != "io_peer_mem")
+}
+
 /// Fails unless another driver may lose the function.
 pub(crate) fn check_free(function: &Function, force: bool) -> Result<()> {
     let (name, driver) = (&function.name, function.driver.as_deref());
@@ -64,7 +70,9 @@ fn write(file: &Path, text: &str) -> Result<()> {
 pub(crate) fn bind_with(function: &Function, bars: Option<&str>) -> Result<()> {
     let name = &function.name;
     let driver_override = pci::file(name, "driver_override");
-    let former = overridden(name).unwrap_or_default();
+    // A bind that was killed may have left its override to a function that another driver has.
+    let is_former = |driver: &String| driver != "io_peer_mem" || other_driver(function).is_none();
+    let former = overridden(name).filter(is_former).unwrap_or_default();
     write(&driver_override, "io_peer_mem\n")?;
     let begin = || -> Result<()> {
         if function.driver.is_some() {
