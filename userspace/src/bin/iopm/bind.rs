@@ -93,36 +93,37 @@ pub(crate) fn bind_with(function: &Function, bars: Option<&str>) -> Result<()> {
     })
 }
 
-/// Loads the driver and binds the function. Returns what has bound it.
+/// Loads the driver and binds the function, unless it is bound. Returns the rest of the message.
 fn load_and_bind(name: &str, bar: Option<u8>) -> Result<&'static str> {
     modules::load("io_peer_mem", &[])?;
+    let function = find(name)?;
     // Its parameter ids or devices may name the function.
-    let Some(function) = Function::read(name).filter(|function| !function.is_of_io_peer_mem()) else {
-        return Ok(", by the parameters of the module");
-    };
+    if function.is_of_io_peer_mem() {
+        let is_served = |bar| sys::exists(format!("/dev/io_peer_mem/{name}/bar{bar}"));
+        ensure!(bar.is_none_or(is_served), "{name} is bound with other BARs: iopm unbind {name} first");
+        return Ok(" already");
+    }
     if bar.is_some() && !sys::exists(format!("{DRIVER}/bind_with")) {
         bail!("the io_peer_mem that is loaded is older than iopm: there is no {DRIVER}/bind_with");
     }
     bind_with(&function, bar.map(|bar| bar.to_string()).as_deref())?;
-    Ok("")
+    Ok(" to io_peer_mem")
 }
 
 pub(crate) fn bind(text: &str, bar: Option<u8>, force: bool, out: Out<'_>) -> Status {
     let function = find(text)?;
     let name = &function.name;
-    if function.is_of_io_peer_mem() {
-        writeln!(out, "{name} is bound already")?;
-        return Ok(0);
+    if !function.is_of_io_peer_mem() {
+        check_free(&function, force)?;
+        check(&function, bar)?;
     }
-    check_free(&function, force)?;
-    check(&function, bar)?;
     // Of the two modules, one that was loaded before stays.
     let [had_core, had_driver] = ["ib_peer_mem", "io_peer_mem"].map(is_loaded);
     let bound = load_and_bind(name, bar);
     if bound.is_err() && !had_driver {
         modules::unload_unused(!had_core);
     }
-    writeln!(out, "{name} is bound to io_peer_mem{}", bound?)?;
+    writeln!(out, "{name} is bound{}", bound?)?;
     Ok(0)
 }
 

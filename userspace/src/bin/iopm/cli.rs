@@ -131,7 +131,8 @@ pub(crate) enum Command {
         ///
         /// Use it only if the BAR holds memory, as access to registers is equivalent to root. It applies to this
         /// function alone, and until it is unbound: it is written with the address of the function to bind_with
-        /// of the driver. Without it the parameter bars of the module counts.
+        /// of the driver. Without it the parameter bars of the module counts. Fails if the function is bound
+        /// with other BARs.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..6))]
         bar: Option<u8>,
         /// Unbind the function from its driver
