@@ -24,7 +24,7 @@ pub(crate) fn other_driver(function: &Function) -> Option<String> {
 }
 
 /// Fails unless another driver may lose the function.
-pub(crate) fn check_free(function: &Function, force: bool) -> Result<()> {
+fn check_free(function: &Function, force: bool) -> Result<()> {
     let (name, driver) = (&function.name, function.driver.as_deref());
     if let Some(user) = function.user(true) {
         bail!("{name} is in use: {user} (driver {})", driver.unwrap_or("none"));

@@ -186,8 +186,9 @@ pub(crate) enum Command {
     /// Load again what stop has unloaded (root)
     ///
     /// With the parameters that ib_peer_mem and io_peer_mem had, and binds the functions that io_peer_mem
-    /// had, with the same BARs. Fails if a module cannot be loaded, or one of the clients is not registered
-    /// again, and can be repeated then.
+    /// had, with the same BARs. A function that another driver has now, or that is for another one by its
+    /// driver_override, is left to it, which is said once, and no failure. Fails if a module cannot be loaded,
+    /// or one of the clients is not registered again, and can be repeated then.
     Start,
     /// Run a program whose GPU memory ibv_reg_mr(3) can register
     ///

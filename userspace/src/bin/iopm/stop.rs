@@ -4,7 +4,7 @@
 //! again. What stops a stack knows its own modules alone, and fails at one that it does not know.
 
 use crate::{
-    bind::{bind_with, check_free},
+    bind::{bind_with, other_driver},
     modules::{holders, load, unload},
     prelude::*,
 };
@@ -45,12 +45,13 @@ impl Stopped {
     }
 
     fn write(&self) -> Result<()> {
-        fs::create_dir_all("/run/iopm").at("/run/iopm")?;
-        sys::write_output(STATE.as_ref(), serde_json::to_string(self)?.as_bytes())
+        fs::create_dir_all(sys::path("/run/iopm")).at("/run/iopm")?;
+        sys::write_output(&sys::path(STATE), serde_json::to_string(self)?.as_bytes())
     }
 
-    /// Loads all again. Returns whether all is as it was; what is not is said.
-    fn restore(&self, out: Out<'_>) -> Result<bool> {
+    /// Loads all again, but a function that another driver has now, or will have, is forgotten. Returns whether all
+    /// else is as it was; what is not is said.
+    fn restore(&mut self, out: Out<'_>) -> Result<bool> {
         let mut whole = true;
         let mut failed = |text: String| {
             whole = false;
@@ -61,12 +62,21 @@ impl Stopped {
                 failed(error.to_string())?;
             }
         }
+        self.functions.retain(|(name, _)| {
+            let driver = Function::read(name).as_ref().and_then(other_driver);
+            driver.map(|driver| complain(format_args!("{name} is left to the driver {driver}"))).is_none()
+        });
+        self.write()?;
         for (name, bars_before) in &self.functions {
             if let Err(error) = bind_again(name, bars_before) {
                 failed(error.to_string())?;
             }
         }
-        let now = sys::names(PEERS);
+        let mut now = sys::names(PEERS);
+        if self.functions.is_empty() {
+            // It is a client only while it has memory.
+            now.push("io_peer_mem".into());
+        }
         for client in self.clients.iter().filter(|client| !now.contains(client)) {
             failed(format!("the client {client} is not registered again"))?;
         }
@@ -80,16 +90,12 @@ fn bars(function: &str) -> String {
     names.iter().filter_map(|name| name.strip_prefix("bar")).collect::<Vec<_>>().join(",")
 }
 
-/// Binds a function with the BARs that it had, unless the parameters of the module have done that, or another driver
-/// has it now.
+/// Binds a function with the BARs that it had, unless the parameters of the module have done that.
 fn bind_again(name: &str, bars_before: &str) -> Result<()> {
     if bars(name) == bars_before || !is_loaded("io_peer_mem") {
         return Ok(());
     }
     let function = Function::read(name).with_context(|| format!("no PCI function {name}"))?;
-    if !function.is_of_io_peer_mem() {
-        check_free(&function, false)?;
-    }
     bind_with(&function, Some(bars_before))
 }
 
@@ -210,7 +216,7 @@ pub(crate) fn stop(force: bool, out: Out<'_>) -> Status {
 }
 
 pub(crate) fn start(out: Out<'_>) -> Status {
-    let Some(stopped) = Stopped::read() else {
+    let Some(mut stopped) = Stopped::read() else {
         writeln!(out, "nothing was unloaded by \"iopm stop\"")?;
         return Ok(0);
     };
