@@ -147,8 +147,10 @@ pub(crate) enum Command {
     /// unless something uses it, modules-load.d(5) or the kernel's command line names it, or a parameter (ids,
     /// devices, mmio, p2pmem) has io_peer_mem serve more than single functions. ib_peer_mem also stays if a
     /// process has libiopm or libiopm-gpu.so, and so maybe names of memory (iopm_register_dmabuf(3)), which are
-    /// lost with the module, as ids that were written to new_id are with io_peer_mem. Software such as RCCL
-    /// takes a loaded ib_peer_mem for GPU memory that can be registered.
+    /// lost with the module, as ids that were written to new_id are with io_peer_mem. Programs that make names
+    /// without these shared libraries, by the crate iopm, libiopm.a or the ioctl, are not seen, and lose
+    /// theirs: name ib_peer_mem in modules-load.d(5) for them. Software such as RCCL takes a loaded ib_peer_mem
+    /// for GPU memory that can be registered.
     Unbind {
         /// The function
         bdf: String,

@@ -115,8 +115,8 @@ fn is_configured() -> bool {
 
 /// Unloads io_peer_mem if no function is bound and its parameters name no other memory, and then (`core`)
 /// ib_peer_mem if nothing else uses it. What the administrator has loaded at boot stays. Names of memory, which are
-/// lost with ib_peer_mem, do not count as a use, and the kernel has no list of them: a process with a library that
-/// makes names may have some.
+/// lost with ib_peer_mem, do not count as a use, and the kernel has no list of them: a process with a shared
+/// library that makes names may have some. One without, by the crate or the ioctl, is not seen.
 pub(crate) fn unload_unused(core: bool) {
     // Functions are the only names with a colon.
     let bound = sys::names("/sys/bus/pci/drivers/io_peer_mem").iter().any(|name| name.contains(':'));
