@@ -100,10 +100,16 @@ test_doctor() {
 	note "iopm doctor: $(tail -n 1 /tmp/doctor)"
 }
 
-# The unit may read debugfs, open the BARs and write the file.
+# The unit may read debugfs, open the BARs and write the file, and nothing to which a link leads.
 test_metrics_unit() {
-	local dir=/var/lib/prometheus/node-exporter
+	local dir=/var/lib/prometheus/node-exporter file
 	mkdir -p $dir
+	for file in /root/outside /dev/shm/outside /dev/kmsg; do
+		ln -sfn $file $dir/ib_peer_mem.prom
+		must_fail systemctl start iopm-metrics
+	done
+	rm $dir/ib_peer_mem.prom
+	systemctl reset-failed iopm-metrics
 	systemctl start iopm-metrics
 	expect active systemctl is-active iopm-metrics.timer
 	grep -x 'ib_peer_mem_details_readable 1' $dir/ib_peer_mem.prom
