@@ -86,11 +86,9 @@ static inline int ext_dma_map_sgtable(struct device *dev, struct sg_table *sgt,
 static inline bool ext_sg_is_left_unmapped(struct scatterlist *sgl, unsigned int n)
 {
 #ifndef HAVE_DMA_BUF_REVOCABLE
-	struct scatterlist *sg;
-	int i;
-
-	for_each_sg(sgl, sg, n, i) {
-		if (!sg_dma_address(sg) && sg_page(sg) && is_pci_p2pdma_page(sg_page(sg)))
+	/* Not for_each_sg(), which looks behind the last entry if a client has not marked it. */
+	for (; n && sgl; sgl = --n ? sg_next(sgl) : NULL) {
+		if (!sg_dma_address(sgl) && sg_page(sgl) && is_pci_p2pdma_page(sg_page(sgl)))
 			return true;
 	}
 #endif
