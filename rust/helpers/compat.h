@@ -83,16 +83,10 @@ static inline int ext_dma_map_sgtable(struct device *dev, struct sg_table *sgt,
 	return dma_map_sgtable(dev, sgt, dir, attrs);
 }
 
-static inline bool ext_sg_is_left_unmapped(struct scatterlist *sgl, unsigned int n)
+/* For an entry that is mapped, and has a page or not. */
+static inline bool ext_sg_is_left_unmapped(struct scatterlist *sg)
 {
-#ifndef HAVE_DMA_BUF_REVOCABLE
-	/* Not for_each_sg(), which looks behind the last entry if a client has not marked it. */
-	for (; n && sgl; sgl = --n ? sg_next(sgl) : NULL) {
-		if (!sg_dma_address(sgl) && sg_page(sgl) && is_pci_p2pdma_page(sg_page(sgl)))
-			return true;
-	}
-#endif
-	return false;
+	return !sg_dma_address(sg) && sg_page(sg) && is_pci_p2pdma_page(sg_page(sg));
 }
 
 #endif

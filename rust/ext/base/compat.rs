@@ -25,7 +25,7 @@
 //! | `Device::name`, as `ext::base::device::name` | 7.0 lacks it |
 //! | `wrapping_neg()` of a count | 7.0: `Atomic` has no `fetch_sub()` |
 //! | `ext_dma_resv_lock()`, `ext_dma_resv_unlock()` (C) | 7.0: the kernel crate has no helpers for them |
-//! | `ext_dma_map_sgtable()`, `ext_sg_is_left_unmapped()` (C) | 7.0: `dma_map_sg()` leaves memory of a BAR without an address |
+//! | `ext_dma_map_sgtable()`, `ext_sg_is_left_unmapped()` (C), [`LEAVES_BARS_UNMAPPED`] | 7.0: `dma_map_sg()` leaves memory of a BAR without an address |
 //! | `dma_buf_attach_revocable()` (C) | 7.0: only the name of its callback says whether an importer can be revoked |
 //! | `device_has_driver_override()` and its like (C) | 7.0: a PCI function has an override of its own |
 //! | `ib_umem_check_rereg()` (C) | 7.0 lacks it |
@@ -76,6 +76,9 @@ errors! {
 /// A pointer that tasks change atomically.
 #[cfg(have_atomic_ptr)]
 pub type AtomicPtr<T> = kernel::sync::atomic::Atomic<*mut T>;
+
+/// Whether `dma_map_sg()` may leave the entry of a BAR without a DMA address.
+pub const LEAVES_BARS_UNMAPPED: bool = cfg!(not(have_dma_buf_revocable));
 
 /// A driver of PCI functions, whose ids are all added at run time. The driver is registered as
 /// [`Adapted`].

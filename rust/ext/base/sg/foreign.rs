@@ -116,9 +116,10 @@ impl ForeignTable {
     /// gets the part has ended, or has been revoked.
     pub unsafe fn part(&self, n: usize, skip: u64, len: u64, max: u32) -> Result<ForeignPart> {
         let (first, entries) = (self.get().sgl, n.min(self.entries()));
+        // SAFETY: By the type invariants the list has the entries, which are valid.
+        let is_left = |sg| unsafe { helpers::ext_sg_is_left_unmapped(sg) };
         // SAFETY: By the type invariants the list has the entries.
-        // CAST: An sg_table has at most `u32::MAX` entries.
-        if unsafe { helpers::ext_sg_is_left_unmapped(first, entries as u32) } {
+        if compat::LEAVES_BARS_UNMAPPED && unsafe { walk(first, entries) }.any(is_left) {
             return Err(compat::eremoteio());
         }
         let mut this = ForeignPart {
