@@ -51,7 +51,7 @@ def violations(directory, *root):
     layers = [line.partition("#")[0].split() for line in (directory / "LAYERS").read_text().splitlines()]
     layer_of = {name: number for number, names in enumerate(layers) for name in names}
     # What the root of the crate defines besides modules. Other names at the root are of rust/, which knows
-    # nothing of src/, macros, or the prelude, which has the lowest layer.
+    # nothing of src/, macros, or the prelude, which may name the lowest layer alone.
     main = directory / "main.rs"
     items = ITEM.findall(main.read_text()) if main.exists() else []
 
@@ -73,7 +73,8 @@ def violations(directory, *root):
         for within, path in used(code(file)):
             full = absolute((*root, *module, *within), path)
             there = listed(full[len(root):]) if full[:len(root)] == list(root) else None
-            if there not in (None, here) and layer_of[there] <= layer_of[here]:
+            above = len(layers) - 2 if within == ("prelude",) else layer_of[here]
+            if there not in (None, here) and layer_of[there] <= above:
                 yield f"{file}: {here} uses {there}, which is not below it ({path})"
     for name in layer_of:
         if not (directory / f"{name}.rs").exists():
