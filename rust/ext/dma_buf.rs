@@ -12,7 +12,6 @@
 //! `release` without the reservation lock, and `map_dma_buf` and `unmap_dma_buf` with the lock.
 //! Callers of [`Import`] and [`Revoker`] must not hold the lock.
 
-mod attachment;
 mod buffer;
 mod export;
 mod exporter;
@@ -26,15 +25,15 @@ mod tables;
 pub(super) use self::module_ref::wait_released;
 
 pub use self::{
-    attachment::{
-        ImporterCaps,
-        Mismatch, //
-    },
     buffer::Buffer,
     export::{
         Export,
         ExportOps,
         Revoker, //
+    },
+    exporter::{
+        ImporterCaps,
+        Mismatch, //
     },
     fences::FenceBudget,
     mapped::{

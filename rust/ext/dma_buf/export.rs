@@ -10,14 +10,12 @@
 //! for.
 
 use super::{
-    attachment::{
-        Attachment,
-        ImporterCaps, //
-    },
     buffer::Buffer,
     exporter::{
+        Attachment,
         Buf,
         Exporter,
+        ImporterCaps,
         Pins, //
     },
     fences::FenceBudget,
@@ -301,11 +299,8 @@ impl Revoker {
             state.revoked
         };
         self.with_buf(can_revoke, |buf| {
-            // SAFETY: The dma-buf is valid during the call. The function is called under its
-            // reservation lock.
-            let invalidate = || unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) };
             // SAFETY: The dma-buf is valid during the call, and the importers map by it.
-            unsafe { self.0.tables.begin_revoke(buf, invalidate) };
+            unsafe { self.0.tables.begin_revoke(buf, None) };
         });
     }
 

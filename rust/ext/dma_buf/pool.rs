@@ -9,14 +9,12 @@
 //! not wait for the same reservation lock. Used for the MRs of a device.
 
 use super::{
-    attachment::{
-        Attachment,
-        ImporterCaps,
-        Mismatch, //
-    },
     exporter::{
+        Attachment,
         Buf,
         Exporter,
+        ImporterCaps,
+        Mismatch,
         Pins, //
     },
     fences::FenceBudget,
@@ -342,14 +340,9 @@ impl Import {
         if self.importer() == (Importer::Attached { revocable: false }) {
             return;
         }
-        let invalidate = || {
-            // SAFETY: A table is mapped. The importer unmaps the table under the reservation lock,
-            // and detaches later. This task holds the lock, so the attachment is valid.
-            unsafe { (*self.mapping.attachment.load(Relaxed)).invalidate() }
-        };
-        let buf = self.shared.buf.as_raw();
-        // SAFETY: The importer maps by this dma-buf, and `self` holds the dma-buf.
-        unsafe { self.mapping.tables.begin_revoke(buf, invalidate) };
+        let (buf, one) = (self.shared.buf.as_raw(), &self.mapping.attachment);
+        // SAFETY: The importer maps by this dma-buf, which `self` holds, with this attachment.
+        unsafe { self.mapping.tables.begin_revoke(buf, Some(one)) };
     }
 
     /// Second step of revocation, after [`Self::begin_revoke`]: on return the importer has unmapped

@@ -14,6 +14,7 @@
 use crate::shared::ext::{
     base::compat,
     task::{
+        calls::INFLIGHT,
         id::TaskId,
         task_value::{
             value_of,
@@ -70,7 +71,7 @@ pub(in super::super) fn set_hooked(hooked: bool) {
 }
 
 /// Returns the dma-buf that the current task imports as `fd`, with a reference for the caller.
-pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
+fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
     if fd != PRIVATE_FD {
         return None;
     }
@@ -82,6 +83,12 @@ pub(in super::super) fn get(fd: i32) -> Option<*mut bindings::dma_buf> {
     let file = ARef::into_raw(file).cast::<bindings::file>();
     // SAFETY: The private data of the file of a dma-buf is the dma-buf.
     Some(unsafe { (*file.as_ptr()).private_data.cast() })
+}
+
+/// Replaces `dma_buf_get()`, for the private descriptor of a dma-buf in the current task.
+pub(in super::super) extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
+    // SAFETY: The original takes any number.
+    INFLIGHT.within(|| get(fd).unwrap_or_else(|| unsafe { bindings::dma_buf_get(fd) }))
 }
 
 /// Returns the cookie of the current task's import of `buf`.

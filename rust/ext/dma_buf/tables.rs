@@ -4,8 +4,14 @@
 //!
 //! [`Tables`] counts the mapped tables of some memory, and waits for importers to unmap.
 
-use super::fences::FenceBudget;
-use crate::shared::prelude::raw::*;
+use super::{
+    exporter::Attachment,
+    fences::FenceBudget, //
+};
+use crate::shared::{
+    ext::base::compat::AtomicPtr,
+    prelude::raw::*, //
+};
 
 struct State {
     /// No table may be mapped any more.
@@ -109,19 +115,20 @@ impl Tables {
         self.wait_unmapped()
     }
 
-    /// First step of revocation: importers cannot map the memory any more. `invalidate` must make
-    /// importers with a mapped table unmap. The function is called under the reservation lock of
-    /// `buf`, once, and only if a table is mapped. [`Self::wait_revoked`] is the second step.
-    /// Context: may sleep. Takes the reservation lock.
+    /// First step of revocation: importers cannot map the memory any more. The first call makes the
+    /// importer of `one`, or all importers of `buf`, invalidate the mapped tables.
+    /// [`Self::wait_revoked`] is the second step. Context: may sleep. Takes the reservation lock, and
+    /// calls importers under it.
     ///
     /// # Safety
     ///
-    /// `buf` must be the dma-buf by which importers map this memory, valid for the duration of the
-    /// call.
+    /// - `buf` must be the dma-buf by which importers map this memory, valid for the duration of the
+    ///   call.
+    /// - `one` must be valid for a holder of the reservation lock while a table is mapped.
     pub(super) unsafe fn begin_revoke(
         &self,
         buf: *mut bindings::dma_buf,
-        invalidate: impl FnOnce(),
+        one: Option<&AtomicPtr<Attachment>>,
     ) {
         // SAFETY: By the safety requirements `buf` is valid.
         let resv = unsafe { (*buf).resv };
@@ -133,7 +140,13 @@ impl Tables {
         let mapped = state.mapped > 0;
         drop(state);
         if mapped && !again {
-            invalidate();
+            match one {
+                // SAFETY: A table is mapped. The importer unmaps the table under the reservation lock,
+                // and detaches later. This task holds the lock, so the attachment is valid.
+                Some(one) => unsafe { (*one.load(Relaxed)).invalidate() },
+                // SAFETY: By the safety requirements `buf` is valid; this task holds the lock.
+                None => unsafe { helpers::ext_dma_buf_invalidate_mapped(buf) },
+            }
         }
         // SAFETY: This task took the lock above.
         unsafe { helpers::ext_dma_resv_unlock(resv) };

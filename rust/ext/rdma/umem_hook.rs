@@ -180,12 +180,6 @@ fn enter(replacement: impl FnOnce() -> *mut rdma::ib_umem) -> *mut rdma::ib_umem
     INFLIGHT.within(|| trial::seen().unwrap_or_else(replacement))
 }
 
-/// Replaces `dma_buf_get()`, for the private descriptor of a dma-buf in the current task.
-extern "C" fn dma_buf_get(fd: c_int) -> *mut bindings::dma_buf {
-    // SAFETY: The original takes any number.
-    INFLIGHT.within(|| private_fd::get(fd).unwrap_or_else(|| unsafe { bindings::dma_buf_get(fd) }))
-}
-
 /// Hooks on ib_core. Drop removes the hooks, with a Tasks RCU grace period of ftrace. When all
 /// references to `text` are dropped, no call is inside the hooks or inside the provider.
 ///
@@ -247,7 +241,7 @@ impl UmemHook {
         let hooked = Hooked::new(provider)?;
         let dma_buf_get = helpers::ext_redirect {
             from: bindings::dma_buf_get as *const () as usize,
-            to: dma_buf_get as *const () as usize,
+            to: private_fd::dma_buf_get as *const () as usize,
         };
         let list = entry::redirections(dma_buf_get);
         // SAFETY: The replacements in `entry` have the signatures and the requirements of the replaced
