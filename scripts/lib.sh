@@ -63,7 +63,8 @@ suite_of() {
 	case $1 in
 	*+deb13-* | *-tree-*) echo trixie ;;
 	*+deb14-*) echo forky ;;
-	*) echo experimental ;;
+	*-amd64 | *-arm64 | *-arm64-16k) echo experimental ;;
+	*) die "$1 is no kernel of Debian; KERNEL_TREE=DIR builds one from source" ;;
 	esac
 }
 
