@@ -311,6 +311,13 @@ fn probe(dev: &CoreDevice<'_>) -> Result<BarFunction> {
     let used = chosen.iter().map(|(_, _, properties)| *properties);
     if options.publish.unwrap_or_else(|| identity.publishes(used)) {
         p2pdma::publish(dev);
+        // nvmet-rdma maps published memory by dma_map_sg().
+        if compat::LEAVES_BARS_UNMAPPED {
+            dev_warn!(
+                dev,
+                "this kernel gives an adapter behind a host bridge wrong addresses of published memory: do not name it to the NVMe target (p2pmem)\n"
+            );
+        }
     }
     let files = FunctionFiles::new(dev, &bars)?;
     Ok(BarFunction {
