@@ -29,6 +29,8 @@ struct Header {
 
 #[derive(Deserialize)]
 struct System {
+    /// What installs the modules, which are in no archive.
+    install: String,
     headers: String,
     /// What to do about files that they lack.
     lacking: String,
@@ -76,6 +78,11 @@ impl Kernels {
             || "a kernel with CONFIG_RUST, as Debian 13 has in its backports, and Debian 14".into(),
             |command| filled(command, release),
         )
+    }
+
+    /// What installs the modules.
+    pub(super) fn install(&self) -> &str {
+        self.system().map_or("make install, as Documentation/install.rst says", |system| &system.install)
     }
 
     fn system(&self) -> Option<&System> {

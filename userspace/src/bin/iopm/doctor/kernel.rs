@@ -75,12 +75,8 @@ pub(super) fn uverbs(_: &Machine, found: &mut Findings<'_>) {
     }
 }
 
-// In no archive: "make deb" builds it.
-const INSTALL: &str =
-    "apt install ../ib-peer-mem-common_*.deb ../ib-peer-mem-dkms_*.deb, built as README.md says";
-
 /// ib_peer_mem, and another module that has the functions of its API.
-pub(super) fn core(_: &Machine, found: &mut Findings<'_>) {
+pub(super) fn core(machine: &Machine, found: &mut Findings<'_>) {
     if let Some(other) = modules::other_exporter() {
         let fix = format!("use {other} alone; or a kernel or a stack without it");
         let whose = format!("owned by {other}: clients register with {other}, which serves them");
@@ -98,8 +94,11 @@ pub(super) fn core(_: &Machine, found: &mut Findings<'_>) {
     } else if modules::is_installed("ib_peer_mem") {
         let fix = "iopm bind BDF; or the driver of the GPU, as modprobe nvidia-peermem";
         warn!(found, fix, "ib_peer_mem is not loaded: no client needs it yet");
+    } else if let Ok(why) = sys::read(format!("/var/cache/ib-peer-mem/{}/why", machine.release.name)) {
+        // Of the last build, by dkms/kernel-tree.
+        fail!(found, "dkms autoinstall, when that is mended", "{}", why.trim_end());
     } else {
-        fail!(found, INSTALL, "ib_peer_mem is not installed for the running kernel");
+        fail!(found, Kernels::read().install(), "ib_peer_mem is not installed for the running kernel");
     }
 }
 
@@ -110,7 +109,7 @@ pub(super) fn io_peer_mem(_: &Machine, found: &mut Findings<'_>) {
     } else if modules::is_installed("io_peer_mem") {
         ok!(found, "io_peer_mem is not loaded: iopm bind does that, for PCI BARs");
     } else {
-        warn!(found, INSTALL, "io_peer_mem, which serves PCI BARs, is not installed");
+        warn!(found, Kernels::read().install(), "io_peer_mem, which serves PCI BARs, is not installed");
     }
 }
 
