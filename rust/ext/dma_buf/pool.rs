@@ -93,6 +93,19 @@ struct Mapping {
 }
 
 impl Mapping {
+    fn new(table: FixedTable, requirements: ImporterCaps) -> impl PinInit<Self> {
+        pin_init!(Self {
+            table,
+            requirements,
+            state <- new_spinlock!(
+                State { importer: Importer::None, on_detach: None },
+                "dma_buf::Mapping::state"
+            ),
+            attachment: AtomicPtr::new(ptr::null_mut()),
+            tables <- Tables::new(),
+        })
+    }
+
     fn attach(&self, attachment: &Attachment) -> Result {
         let importer = attachment.importer();
         let mut state = self.state.lock();
@@ -293,19 +306,7 @@ impl Pool {
         // import ends or is revoked. Both wait until no table is mapped, or the device is dead, and its
         // driver does not unmap. The MR of an import has all of the memory.
         let table = FixedTable::new(unsafe { memory.borrow() }?);
-        let mapping = Arc::pin_init(
-            pin_init!(Mapping {
-                table,
-                requirements,
-                state <- new_spinlock!(
-                    State { importer: Importer::None, on_detach: None },
-                    "dma_buf::Mapping::state"
-                ),
-                attachment: AtomicPtr::new(ptr::null_mut()),
-                tables <- Tables::new(),
-            }),
-            GFP_KERNEL_ACCOUNT,
-        )?;
+        let mapping = Arc::pin_init(Mapping::new(table, requirements), GFP_KERNEL_ACCOUNT)?;
         let handle = Import {
             shared: self.buf()?,
             mapping,
@@ -393,5 +394,36 @@ impl Drop for Import {
     fn drop(&mut self) {
         // The owner frees the memory after the drop.
         self.mapping.tables.end(self.dead);
+    }
+}
+
+#[cfg(ext_tests)]
+#[kunit_tests(ext_dma_buf_pool)]
+mod tests {
+    use super::*;
+    use crate::shared::ext::base::sg::{
+        Segment,
+        Table, //
+    };
+
+    /// A revocation reaches one importer.
+    #[test]
+    fn an_import_attaches_once() -> Result {
+        let page = Segment {
+            addr: 0,
+            len: PAGE_SIZE as u64,
+        };
+        let table = FixedTable::new(Table::of_dma(1, [page].into_iter())?);
+        let any = ImporterCaps {
+            revocable: false,
+            peer2peer: false,
+        };
+        let mapping = Arc::pin_init(Mapping::new(table, any), GFP_KERNEL)?;
+        let mut raw: bindings::dma_buf_attachment = pin_init::zeroed();
+        // SAFETY: The attachment has no operations, and its device and dma-buf are not used.
+        let attachment = unsafe { Attachment::from_raw(&raw mut raw) };
+        assert_eq!(mapping.attach(attachment), Ok(()));
+        assert_eq!(mapping.attach(attachment), Err(EPERM));
+        Ok(())
     }
 }

@@ -421,11 +421,11 @@ mod tests {
         Ok(())
     }
 
-    /// Returns whether the list of `n` entries of 2 pages, `gap` pages apart, is borrowed as the part with
+    /// Returns whether the list of `n` entries of 2 pages, `gap` bytes apart, is borrowed as the part with
     /// `skip` and `len`, in pages, for which so many are mapped, or fails unless the part has `len` pages.
     fn is_borrowed(n: u64, gap: u64, (skip, len): (u64, u64)) -> Result<bool> {
         let entries = (0..n).map(|i| Segment {
-            addr: (1 + i * (2 + gap)) * P,
+            addr: P + i * (2 * P + gap),
             len: 2 * P,
         });
         let mapped = (skip + len).div_ceil(2);
@@ -446,13 +446,15 @@ mod tests {
     #[test]
     fn a_long_list_is_borrowed_if_nothing_is_cut_or_joined() -> Result {
         let most = u64::from(IN_ONE_PAGE);
-        assert!(is_borrowed(most + 1, 1, (0, 2 * most + 2))?);
-        assert!(is_borrowed(most + 9, 1, (0, 2 * most + 2))?);
-        assert!(!is_borrowed(most, 1, (0, 2 * most))?);
+        assert!(is_borrowed(most + 1, P, (0, 2 * most + 2))?);
+        assert!(is_borrowed(most + 9, P, (0, 2 * most + 2))?);
+        assert!(!is_borrowed(most, P, (0, 2 * most))?);
         assert!(!is_borrowed(most + 9, 0, (0, 2 * most + 18))?);
-        assert!(!is_borrowed(most + 9, 1, (1, 2 * most + 2))?);
-        assert!(!is_borrowed(most + 9, 1, (0, 2 * most + 3))?);
-        assert!(is_borrowed(most + 1, 1, (0, 2 * most + 3)).is_err());
+        assert!(!is_borrowed(most + 9, P, (1, 2 * most + 2))?);
+        assert!(!is_borrowed(most + 9, P, (0, 2 * most + 3))?);
+        assert!(is_borrowed(most + 1, P, (0, 2 * most + 3)).is_err());
+        // Entries that begin inside a page.
+        assert!(is_borrowed(most + 9, P / 2, (0, 2 * most + 18)).is_err());
         Ok(())
     }
 }
