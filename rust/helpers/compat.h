@@ -83,7 +83,7 @@ static inline int ext_dma_map_sgtable(struct device *dev, struct sg_table *sgt,
 	return dma_map_sgtable(dev, sgt, dir, attrs);
 }
 
-/* For an entry that is mapped, and has a page or not. */
+/* 7.0: for an entry that is mapped, and has a page or not. */
 static inline bool ext_sg_is_left_unmapped(struct scatterlist *sg)
 {
 	return !sg_dma_address(sg) && sg_page(sg) && is_pci_p2pdma_page(sg_page(sg));

@@ -40,7 +40,9 @@ def kernels():
     newest_entry = re.split(r"(?m)^## ", text("CHANGELOG.md"))[1]
     # An entry about other things need not have the line.
     line = re.search(r"(?m)^- Kernels: .*", newest_entry)
-    for name, words in ("README.md", text("README.md")), ("CHANGELOG.md", line and line.group()):
+    served = re.search(r"(?ms)^Served: .*?^$", text("README.md")).group()
+    texts = ("README.md", text("README.md")), ("README.md", served), ("CHANGELOG.md", line and line.group())
+    for name, words in texts:
         # Releases may be exact: 7.3.4 is one of 7.3.
         if words:
             named = re.findall(rf"(?<![\w.-])((?:{majors})\.\d+)(?:\.\d+)?\b", words)

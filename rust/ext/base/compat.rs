@@ -11,6 +11,7 @@
 //! | item | needed by |
 //! | --- | --- |
 //! | [`edeadlk`], [`edquot`], [`eopnotsupp`], [`enetunreach`], [`eremoteio`] | 7.2, whose [`kernel::error::code`] lacks them |
+//! | `ext_file_inode_number()` (C), [`is_shared`](super::vma::is_shared) | 7.2: types of a number and of a flag |
 //! | [`added_ids!`] | 7.2: `pci::Driver::probe` and PCI tables always have data |
 //! | [`DevresBar`] | 7.2: the type of a BAR that devres holds |
 //! | [`faux_device`] | 7.2: the context of a faux device |
@@ -19,6 +20,7 @@
 //! | `ib_umem_get_va()`, `ib_umem_get_cq_buf_or_va()` (C) | 7.1: the same |
 //! | `ext_umem_find_best_pgsz()` (C) | 7.1: another type of the address |
 //! | `tests/adapter/cq_entry.rs` | 7.1: ib_uverbs pins the buffer of a CQ; 7.0: no `create_user_cq` |
+//! | `kt_fence_lock` (C) of the tests | 7.0: a fence has no lock of its own |
 //! | [`AtomicPtr`] | 7.0: `Atomic` takes numbers only |
 //! | [`attach_ops`], `invalidate_mappings`, `dma_buf_invalidate_mappings()` (C) | 7.0: other names |
 //! | [`emsgsize`] | 7.0: another one that [`kernel::error::code`] lacks |
