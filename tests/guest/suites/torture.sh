@@ -68,6 +68,7 @@ begin_user() {
 	local options=(-u -s "$1" -n "$2" -t "$3" -d "$DEV") i
 	for ((i = 0; i < ADAPTERS; i++)); do options+=(-d "edu$i"); done
 	[ ! -d $FAILSLAB ] || options+=(-m)
+	! is_7_0 || options+=(-r)
 	no_limits
 	: >/tmp/fuzz
 	(
