@@ -197,12 +197,14 @@ ends() {
 	wait "$1" || true
 }
 
-# comes_back: the device appears again, and works.
+# comes_back [BDF]: the device appears again, and works. works_again [BDF]: it does, once this function is
+# bound again.
 comes_back() {
 	load_mlx5
-	works_again
+	works_again "$@"
 }
 works_again() {
+	[ $# = 0 ] || rebind "$1"
 	eventually balanced
 	# shellcheck disable=SC2119 # of all BARs
 	no_key_reaches

@@ -89,8 +89,7 @@ test_revoke_with_a_dead_adapter() {
 	ends "$pid"
 	ask_host connectx alive
 	echo 1 >/sys/bus/pci/rescan
-	rebind "$BDF_A"
-	comes_back
+	comes_back "$BDF_A"
 }
 
 # Processes of several users map, export, name and register, within a quota that each user reaches, while

@@ -49,8 +49,7 @@ test_an_invalidation_fails() {
 	ended "$unbinding"
 	eventually balanced
 	must_fail log_has 'unpinned now'
-	rebind "$BDF_A"
-	works_again
+	works_again "$BDF_A"
 }
 
 # invalidations N: as many threads, each of which invalidates a region of bench_memory.
@@ -129,8 +128,7 @@ test_fatal_and_the_process_ends() {
 	log_has 'mlx5_0 may still access .* bytes (it has reported a fatal error), .*: reset the device'
 	eventually balanced
 	reset_and_load "$bdf"
-	rebind "$BDF_A"
-	works_again
+	works_again "$BDF_A"
 }
 
 test_fatal_and_the_function_is_removed() {
@@ -148,8 +146,7 @@ test_fatal_and_the_function_is_removed() {
 	# The slot is reset.
 	ask_host connectx alive
 	echo 1 >/sys/bus/pci/rescan
-	rebind "$BDF_A"
-	comes_back
+	comes_back "$BDF_A"
 }
 
 # mlx5 has the firmware reset the function, removes the RDMA device and adds it again.

@@ -6,11 +6,6 @@
 
 . ./steps.sh
 
-setup() {
-	load_stack
-	load_bars
-}
-
 # keys ACTION [MEMORY]: one that needs nothing of this suite; MEMORY is in the place of the first BAR.
 keys() {
 	connectx_refuses 'request refused: mkey'
@@ -54,8 +49,7 @@ denied_without_the_device() {
 	expect "$2" in_use
 	unbind_in_time "$BDF_A"
 	tell
-	rebind "$BDF_A"
-	works_again
+	works_again "$BDF_A"
 }
 
 # A device goes while an application writes by all keys above its MR.
@@ -68,8 +62,7 @@ test_revocation_reaches_every_key() {
 	tell
 	[ "$(host_sum a)" = "$sum" ] || fail "bytes behind the BAR change after the unbind"
 	expect 5 grep -c 'denied after' /tmp/keys
-	rebind "$BDF_A"
-	works_again
+	works_again "$BDF_A"
 }
 
 # The client itself takes its memory back, and the device stays.
@@ -107,8 +100,7 @@ test_revocation_waits_for_a_translated_packet() {
 	ended "$pid"
 	[ "$(host_sum a)" = "$sum" ] || fail "bytes behind the BAR change after the unbind"
 	eventually balanced
-	rebind "$BDF_A"
-	works_again
+	works_again "$BDF_A"
 }
 
 # The same for a list that is made after the re-registration of an MR.
@@ -117,6 +109,5 @@ test_revocation_after_a_reregistration() {
 	keys_until reregistered running
 	unbind_in_time "$BDF_A"
 	tell
-	rebind "$BDF_A"
-	works_again
+	works_again "$BDF_A"
 }

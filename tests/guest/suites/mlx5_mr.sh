@@ -70,8 +70,7 @@ test_revoke_during_a_registration() {
 	no_key_reaches "$BDF_A"
 	eventually balanced
 	ends "$pid"
-	rebind "$BDF_A"
-	works_again
+	works_again "$BDF_A"
 }
 
 # Until the adapter has emptied the key its user can write, and the memory is not free for others.
@@ -93,6 +92,5 @@ test_revoke_waits_for_the_adapter() {
 	ended "$pid"
 	[ "$(host_sum a)" = "$before" ] || fail "bytes behind the BAR change after the unbind"
 	eventually balanced
-	rebind "$BDF_A"
-	works_again
+	works_again "$BDF_A"
 }
