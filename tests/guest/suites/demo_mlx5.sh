@@ -8,8 +8,4 @@
 setup() { load_stack; }
 
 # shellcheck disable=SC2034 # init's
-TESTS="test_mlx5_is_stock test_core test_io
-	test_perftest_write test_perftest_read
-	test_write_and_read_back test_host_sees_the_bytes test_atomics test_bar_to_bar
-	test_during test_sigkill_with_mrs test_ranges_are_free_again
-	test_unbind_under_a_writer"
+TESTS="test_mlx5_is_stock $ON_MLX5"
