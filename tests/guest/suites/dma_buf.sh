@@ -11,9 +11,8 @@ DEVICES=/sys/kernel/debug/ib_peer_mem/devices
 
 setup() {
 	load_stack
-	load_modules
+	load_bars
 	load_adapter dynamic,revocable,pinned
-	find_bars
 }
 
 served() { awk -v dev="$1" '$1 == dev { $1 = $2 = ""; print }' "$DEVICES" | xargs; }
@@ -180,9 +179,8 @@ test_unload_waits_for_a_bpf_iterator() {
 	kill "$1"
 	ended $removal
 	must_fail loaded ib_peer_mem
-	load_modules
+	load_bars
 	load_adapter dynamic,revocable,pinned
-	find_bars
 	copies edu0
 }
 

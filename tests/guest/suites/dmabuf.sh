@@ -11,10 +11,9 @@ SIZE=65536
 
 setup() {
 	load_stack
-	load_modules
+	load_bars
 	load_exporter
 	modprobe -a vgem virtio-gpu 2>/dev/null || true
-	find_bars
 }
 
 # has EXPORTER: this kernel has it. The debug kernel has the test exporter alone.

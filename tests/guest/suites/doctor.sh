@@ -20,9 +20,6 @@ setup() {
 	load_bars
 }
 
-# Prints the PCI function of the RDMA device; nothing for a software device.
-function_of_device() { [ "$DEV" = rxe0 ] || mlx5_bdf; }
-
 # The DMA of the emulated ConnectX does not reach the buffer of the SSD: without_ssd is for transfers
 # into all memory.
 load_ssd() {
@@ -92,7 +89,8 @@ test_transfers_of_other_bytes() {
 
 test_status_and_topology() {
 	local function
-	function=$(function_of_device)
+	# Nothing for a software device.
+	function=$([ "$DEV" = rxe0 ] || mlx5_bdf)
 	"$IOPM" status | tee /tmp/status
 	grep -E '^ib_peer_mem +loaded' /tmp/status
 	grep -E "^$DEV +${function:-software} +${SERVED[0]} +${SERVED[1]} +yes" /tmp/status

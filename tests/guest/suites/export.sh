@@ -9,9 +9,8 @@
 
 setup() {
 	load_stack
-	load_modules
+	load_bars
 	load_adapter
-	find_bars
 }
 
 test_node() {

@@ -27,17 +27,20 @@ setup() {
 # gpu NAME MEMORY SIZE OFFSET LENGTH: a process with so much memory and an MR in it.
 gpu() { adapter_start "$1" -x "$(gid_index)" -m "$3" "$DEV" "gpu:$2" "$4" "$5" all; }
 transfers() { adapter_do "$1" "write 5" "look 5" "read 5"; }
-nothing_left() { no_dma_buf_left; }
+# end_user: transfers, and frees the memory.
+end_user() {
+	transfers user
+	adapter_do user dereg free
+	adapter_stop user
+	eventually no_dma_buf_left
+}
 
 # each_way SIZE OFFSET LENGTH [:MIB]
 each_way() {
 	local way
 	for way in ${WAYS:-global dlsym dlsym_ptsz proc1 proc2 proc2_ptsz ptsz}; do
 		gpu user "$way${4:-}" "$1" "$2" "$3" || fail "$way"
-		transfers user
-		adapter_do user dereg free
-		adapter_stop user
-		eventually nothing_left
+		end_user
 	done
 }
 test_allocations() { each_way $((3 * MIB)) 100 300001; }
@@ -51,10 +54,7 @@ test_growth() {
 	expect "ok failures=0" adapter_say user churn "$([ "$KIND" = debug ] && echo 100 || echo 500)"
 	adapter_do user "map-chunk 1" "map-chunk 3" "map-chunk 2" dereg
 	adapter_say user reg 100 $((8 * MIB - 200))
-	transfers user
-	adapter_do user dereg free
-	adapter_stop user
-	eventually nothing_left
+	end_user
 }
 
 # An MR keeps its memory; a new one finds the hole, with its address in the list for root.
@@ -73,10 +73,7 @@ test_hole() {
 	transfers user
 	adapter_do user dereg "map-chunk 1"
 	adapter_say user reg 1 $((6 * MIB - 1))
-	transfers user
-	adapter_do user dereg free
-	adapter_stop user
-	eventually nothing_left
+	end_user
 }
 
 # state_is STATE: of the MR.
@@ -92,7 +89,7 @@ test_kept() {
 	state_is unnamed
 	must_fail no_dma_buf_left
 	adapter_say user dereg
-	eventually nothing_left
+	eventually no_dma_buf_left
 	adapter_stop user
 }
 
@@ -104,7 +101,7 @@ test_dma_buf_is_that_of_a_gpu() {
 	adapter_do user "write 3" "look 3"
 	adapter_stop user
 	expect "error EOPNOTSUPP" adapter_start none -s none "$DEV" named:test:gpu=1,attach-error=524 0 65536
-	eventually nothing_left
+	eventually no_dma_buf_left
 }
 
 # The same library registers by the dma-buf, by whatever function the program registers, where the modules are not loaded.

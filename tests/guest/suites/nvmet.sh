@@ -16,8 +16,7 @@ PORT=$NVMET/ports/1
 
 setup() {
 	load_stack
-	load_modules
-	find_bars
+	load_bars
 	load_disks
 	modprobe -a configfs nvmet nvmet-rdma nvme-rdma
 	stock "$DEV" mlx5_ib nvmet nvmet_rdma nvme_rdma
@@ -76,15 +75,13 @@ test_no_byte_in_host_memory() {
 	eventually all_free "$BDF_B"
 }
 
-in_use_now() { ! all_free "$1"; }
-
 # The target goes on with host memory; no request fails.
 test_unbind_under_io() {
 	local REMOTE pid
 	connected
 	run_fio "$REMOTE" host io_uring --rw=randrw --time_based --runtime=15 >/tmp/fio-io 2>&1 &
 	pid=$!
-	eventually in_use_now "$BDF_A"
+	eventually must_fail all_free "$BDF_A"
 	unbind_in_time "$BDF_A"
 	kill -0 $pid
 	verified "$REMOTE" host io_uring crc32c --offset=16M

@@ -9,8 +9,7 @@ NO_ROUTE='cannot be used for peer-to-peer DMA as the client and provider'
 
 setup() {
 	load_stack
-	load_modules
-	find_bars
+	load_bars
 	load_disks
 	eventually disk_of far
 	eventually disk_of slow
