@@ -98,8 +98,7 @@ test_drain_of_a_client() {
 	expect "registration: EBUSY" "$RDMA" reg "$BAR_A"
 	expect "registration: EBUSY" "$RDMA" reg "$BAR_B"
 	expect EBUSY export_of "$BAR_A"
-	cut -f 6- /sys/kernel/debug/ib_peer_mem/rejections >/tmp/rejections
-	cat /tmp/rejections
+	cut -f 6- /sys/kernel/debug/ib_peer_mem/rejections | tee /tmp/rejections
 	grep -E "^$DEV	io_peer_mem	[^	]+	the client is being drained$" /tmp/rejections
 	"$RDMA" write host
 	expect "1 $(pages 0 20000) 20000" in_use
