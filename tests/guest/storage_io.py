@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Transfer bytes by O_DIRECT between a file and mapped memory, and print the results.
 
-usage: storage_io.py FILE MEMORY [map=KIND] [size=N] [do=WORD]
+usage: storage_io.py FILE MEMORY [map=KIND] [do=WORD]
 
 MEMORY is a file that is mapped (a BAR, p2pmem/allocate, resource2), or "host" for anonymous memory.
-KIND is shared (the default), private or readonly. The mapping has "size" bytes (1 MiB), and nothing
-is mapped behind it. The transfers are of 64 KiB at the begin of both. WORD:
+KIND is shared (the default), private or readonly. The mapping has 1 MiB, and nothing is mapped
+behind it. The transfers are of 64 KiB at the begin of both. WORD:
 
 both      the default: random bytes to the file and back, each with a line "write" or "read", and
           the number of bytes or the name of the errno; "same True" if the bytes are the same
@@ -20,6 +20,7 @@ from calls import *
 
 MAP_FIXED = 0x10
 KINDS = {'shared': (MAP_SHARED, RW), 'private': (MAP_PRIVATE, RW), 'readonly': (MAP_SHARED, PROT_READ)}
+SIZE = 1 << 20
 LENGTH = 1 << 16
 
 
@@ -29,11 +30,11 @@ def say(what, result):
     return result
 
 
-def map_memory(path, kind, size):
+def map_memory(path, kind):
     flags, prot = KINDS[kind]
     fd = -1 if path == 'host' else os.open(path, os.O_RDWR)
-    space = mapped(-1, 2 * size, 0, MAP_PRIVATE | MAP_ANONYMOUS)
-    at = LIBC.mmap(space, size, prot, flags | MAP_FIXED | (MAP_ANONYMOUS if fd < 0 else 0), fd, 0)
+    space = mapped(-1, 2 * SIZE, 0, MAP_PRIVATE | MAP_ANONYMOUS)
+    at = LIBC.mmap(space, SIZE, prot, flags | MAP_FIXED | (MAP_ANONYMOUS if fd < 0 else 0), fd, 0)
     if at != space:
         say('map', -1)
         sys.exit()
@@ -67,19 +68,16 @@ def forever(transfers):
 
 
 path, memory = sys.argv[1:3]
-options = {'size': 1 << 20, 'map': 'shared', 'do': 'both'}
-for word in sys.argv[3:]:
-    name, value = word.split('=')
-    options[name] = int(value) if value.isdigit() else value
-size, kind, do = options.values()
-address = map_memory(memory, kind, size)
+options = {'map': 'shared', 'do': 'both'} | dict(word.split('=') for word in sys.argv[3:])
+kind, do = options['map'], options['do']
+address = map_memory(memory, kind)
 try:
     fd = os.open(path, os.O_RDWR | os.O_DIRECT)
 except OSError as e:
     sys.exit(print('open', errorcode[e.errno]))
 transfers = {'write': lambda: LIBC.pwrite(fd, address, LENGTH, 0), 'read': lambda: LIBC.pread(fd, address, LENGTH, 0)}
 if do == 'both':
-    both(transfers, address, kind != 'readonly' and LENGTH <= size)
+    both(transfers, address, kind != 'readonly')
 elif do == 'forever':
     forever(transfers)
 else:
