@@ -219,7 +219,8 @@ impl Client {
     }
 
     pub(crate) fn stage(&self) -> Stage {
-        self.slot.ledger.lock().last_stage()
+        let ledger = self.slot.ledger.lock();
+        ledger.entries[ledger.last].stage
     }
 
     /// Returns `write` and `force` of the last `get_pages`, and `dmasync` of the last `dma_map`.

@@ -130,24 +130,21 @@ static struct {
 static int workers;
 static uint64_t before, workers_before, overhead;
 
+static uint64_t time_of(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
 static uint64_t tsc(void)
 {
 #ifdef __x86_64__
 	return __builtin_ia32_rdtsc();
 #else
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
+	return time_of(CLOCK_MONOTONIC_RAW);
 #endif
-}
-
-static uint64_t thread_time(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
 /* Opens the accounting of the kernel's workers, of its softirqs and of Tasks RCU. */
@@ -230,7 +227,7 @@ void bench_begin(void)
 		break;
 	case BENCH_CPU:
 		workers_before = workers_time();
-		before = thread_time();
+		before = time_of(CLOCK_THREAD_CPUTIME_ID);
 		break;
 	case BENCH_TASKS:
 		before = tasks_time();
@@ -247,7 +244,7 @@ uint64_t bench_end(void)
 		cost = tsc() - before;
 		break;
 	case BENCH_CPU:
-		cost = thread_time() - before;
+		cost = time_of(CLOCK_THREAD_CPUTIME_ID) - before;
 		cost += workers_time() - workers_before;
 		break;
 	case BENCH_TASKS:

@@ -91,10 +91,6 @@ impl Ledger {
         self.entries.iter().position(same)
     }
 
-    pub(super) fn last_stage(&self) -> Stage {
-        self.entries[self.last].stage
-    }
-
     /// Records an invalid call. The ledger's lock is held, so KUnit's own log cannot be used here.
     pub(super) fn violation(&mut self, what: &'static str) {
         pr_err!("invalid call of a client: {}\n", what);

@@ -191,8 +191,7 @@ mod tests {
             let (buf, failed) = nth(n, || DmaBuf::export_by(&page, client.at(0), 4 * PAGE));
             only_nomem(&buf)?;
             drop(buf);
-            client.check()?;
-            ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
+            t.check()?;
             Ok(failed)
         })?;
         t.finish()
@@ -207,8 +206,7 @@ mod tests {
                 let (mr, failed) = nth(n, || t.pd.import(&buf, 0, 4 * PAGE));
                 only_nomem(&mr)?;
                 drop((mr, buf));
-                client.check()?;
-                ensure_eq!(counters::in_use(client.name())?, (0, 0, 0));
+                t.check()?;
                 Ok(failed)
             })?;
             t.finish()
