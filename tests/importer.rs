@@ -170,9 +170,7 @@ pub(crate) struct Pending<I> {
 /// The part of a dma-buf to import.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
-    /// The first byte.
     pub(crate) offset: u64,
-    /// The number of bytes.
     pub(crate) length: u64,
 }
 
@@ -286,12 +284,10 @@ impl<I: Importer> Umem<I> {
         self.umem.as_raw()
     }
 
-    /// Returns how the dma-buf is imported.
     pub(crate) fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Returns the device side.
     pub(crate) fn importer(&self) -> &Arc<I> {
         &self.importer
     }
@@ -352,7 +348,6 @@ impl<'a> Mapped<'a> {
         Self(umem, PhantomData)
     }
 
-    /// Returns the C object.
     pub(crate) fn as_raw(self) -> *mut rdma::ib_umem {
         self.0.as_ptr()
     }

@@ -95,7 +95,6 @@ impl Inner {
         self.mrs.iter().position(|r| r.key == key)
     }
 
-    /// Returns a key that is not in use.
     fn new_key(&mut self) -> u32 {
         loop {
             self.last_key = self.last_key.wrapping_add(0x100);

@@ -145,7 +145,6 @@ impl Registered {
         Ok(this)
     }
 
-    /// Fills the device in and registers it.
     fn register(&mut self, dev: &pci::Device<Bound>) -> Result {
         let name = self.number.name()?;
         // SAFETY: The PCI function is valid. It outlives the RDMA device, which is unregistered

@@ -38,7 +38,6 @@ const REG_COUNT: usize = 0x90;
 const REG_CMD: usize = 0x98;
 /// Starts a transfer; reads as 0 when the transfer is done.
 const CMD_RUN: u64 = 1;
-/// From the buffer to memory.
 const CMD_TO_MEMORY: u64 = 2;
 
 /// A transfer takes 0.1 s of the guest's time; an emulated machine may get no CPU time for long.

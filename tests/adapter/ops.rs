@@ -96,7 +96,6 @@ unsupported! {
     req_notify_cq(*mut rdma::ib_cq, rdma::ib_cq_notify_flags);
 }
 
-/// Of an MR.
 const MAX_MR_SIZE: u64 = 1 << 40;
 
 /// The access flags that an MR can have.

@@ -126,7 +126,6 @@ impl Pinned {
         unsafe { importer::Mapped::new(self.umem) }
     }
 
-    /// Returns whether the umem is one of a dma-buf.
     fn is_dma_buf(&self) -> bool {
         // SAFETY: By the type invariants the umem is valid.
         unsafe { self.umem.as_ref() }.is_dmabuf() != 0

@@ -87,7 +87,6 @@ adapter_answer() {
 			printf '%s\n' "$line$part"
 			return 0
 		fi
-		# A part of the line.
 		line+=$part
 		# After the end of the process its last output is still read.
 		if [ -n "$ended" ] || [ $SECONDS -ge $end ]; then break; fi

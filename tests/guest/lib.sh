@@ -15,7 +15,6 @@ IOPM=/mnt/programs/iopm
 PARAMETERS=/sys/module/io_peer_mem/parameters
 # The network device of soft RoCE.
 RXE_NIC=d0
-# The size of a page.
 PAGE=$(getconf PAGESIZE)
 # The RDMA device: peer.rdma of the kernel command line.
 DEV=${RDMA_DEV:-rxe0}

@@ -30,7 +30,6 @@ ssd_of() {
 	disk=$(disk_of "$1") && basename "$(readlink -f "/sys/block/${disk##*/}/device/device")"
 }
 
-# io FILE MEMORY [OPTION...]: storage_io.py.
 io() { python3 storage_io.py "$@"; }
 
 # transfers FILE MEMORY [OPTION...]: 64 KiB to the file and back.

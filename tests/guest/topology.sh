@@ -83,7 +83,6 @@ p2pdma_says() {
 	done
 }
 
-# The adapter gets bus addresses.
 test_bus_addresses() {
 	local dma
 	in_a a "$(adapter_at "$NEAR")" $((3 * 4096)) $((5 * 65536))

@@ -13,7 +13,6 @@ use crate::{
     sync, //
 };
 
-// Access flags.
 pub(crate) const LOCAL_WRITE: u32 = rdma::ib_access_flags_IB_ACCESS_LOCAL_WRITE;
 pub(crate) const REMOTE_READ: u32 = rdma::ib_access_flags_IB_ACCESS_REMOTE_READ;
 pub(crate) const REMOTE_WRITE: u32 = rdma::ib_access_flags_IB_ACCESS_REMOTE_WRITE;

@@ -31,7 +31,6 @@ mpi() {
 # mpi_ucx TRANSPORTS [OPTION...]: mpi over these transports of UCX.
 mpi_ucx() { mpi --mca pml ucx -x "UCX_TLS=$1" -x "UCX_NET_DEVICES=$DEV:1" "${@:2}"; }
 
-# Queues by the verbs.
 test_ucx_rc_verbs() { mpi_ucx rc_v; }
 
 # The queues that UCX chooses for mlx5: CQs, QPs and SRQs by DEVX. Without DEVX the test fails.

@@ -4,7 +4,6 @@
 
 . ./steps.sh
 
-# dm TEST: a test of dm.py.
 dm() { python3 dm.py "$1" "$BAR_A" "$DEV" "$(gid_index)"; }
 # in_bar TEST: afterwards the whole BAR is free and no MR is left.
 in_bar() {
@@ -213,7 +212,6 @@ test_unbind_with_allocations() {
 	done
 }
 
-# The file of an allocation pins the module.
 test_allocation_pins_the_module() {
 	local pid
 	start_gone

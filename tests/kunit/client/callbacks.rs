@@ -17,7 +17,6 @@ use super::{
 use crate::prelude::*;
 use kernel::dma::DataDirection;
 
-/// Of all mappings.
 const BOTH_WAYS: DataDirection = DataDirection::Bidirectional;
 
 pub(super) fn task() -> usize {

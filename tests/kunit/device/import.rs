@@ -100,7 +100,6 @@ pub(super) struct State {
 /// The device's access through one umem.
 pub(super) struct Access {
     fake: Arc<FakeDevice>,
-    /// The key of the MR.
     key: u32,
 }
 

@@ -54,7 +54,6 @@ unsafe impl Send for Registered {}
 unsafe impl Sync for Registered {}
 
 impl Registered {
-    /// Registers a device.
     pub(crate) fn new(name: &'static CStr, kind: Kind) -> Result<Arc<Self>> {
         Self::prepared(name, kind, |_| ())
     }
@@ -149,7 +148,6 @@ impl Registered {
         Ok(pdev)
     }
 
-    /// Returns the device's own side.
     pub(crate) fn fake(&self) -> &Arc<FakeDevice> {
         &self.fake
     }
