@@ -211,6 +211,14 @@ works_again() {
 	"$RDMA" write -o 77 -l 300001 "$BAR_A"
 }
 
+# replace PID [BDF]: ends the process; the slot of the dead adapter is reset, and the device comes back.
+replace() {
+	ends "$1"
+	ask_host connectx alive
+	echo 1 >/sys/bus/pci/rescan
+	comes_back "${@:2}"
+}
+
 # mlx5 has noticed that the adapter is dead, and has given up all its queues. A removal that begins
 # before that stops the detection, and mlx5_ib may wait for ever for a UMR that it posted in
 # between (mlx5r_umr_post_send_wait).

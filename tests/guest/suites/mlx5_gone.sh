@@ -51,10 +51,7 @@ test_dead_adapter_with_mrs() {
 	eventually noticed
 	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
 	eventually balanced
-	ends "$pid"
-	ask_host connectx alive
-	echo 1 >/sys/bus/pci/rescan
-	comes_back
+	replace "$pid"
 }
 
 # The adapter forgets everything, and the driver is not asked: it has no reset_prepare, and
@@ -86,10 +83,7 @@ test_revoke_with_a_dead_adapter() {
 	eventually balanced
 	eventually noticed
 	echo 1 >"/sys/bus/pci/devices/$bdf/remove"
-	ends "$pid"
-	ask_host connectx alive
-	echo 1 >/sys/bus/pci/rescan
-	comes_back "$BDF_A"
+	replace "$pid" "$BDF_A"
 }
 
 # Processes of several users map, export, name and register, within a quota that each user reaches, while
