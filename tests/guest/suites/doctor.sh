@@ -30,19 +30,13 @@ reaches_ssd() { [ "$DEV" = rxe0 ]; }
 without_ssd() { reaches_ssd || modprobe -r nvme; }
 before_test() { reaches_ssd || load_ssd; }
 
-# doctor STATUS ARGUMENTS...: runs it; its report is in $DOCTOR.
-doctor() {
-	local want=$1 got=0
-	shift
-	"$IOPM" doctor "$@" >$DOCTOR || got=$?
-	cat $DOCTOR
-	[ "$got" = "$want" ] || fail "status $got instead of $want"
-}
+# doctor ARGUMENTS...: it finds no failure; its report is in $DOCTOR.
+doctor() { "$IOPM" doctor "$@" | tee $DOCTOR; }
 # says STATUS PATTERN: the report has a check with this result that matches.
 says() { grep -E "^  $(printf '%-4s' "$1")  .*$2" $DOCTOR; }
 
 test_all_is_well() {
-	doctor 0
+	doctor
 	says ok 'Linux .* runs ib_peer_mem'
 	says 'ok|warn' 'ib_peer_mem is loaded'
 	says ok "$DEV: port 1 is active"
@@ -66,7 +60,7 @@ test_transfers() {
 	local memory all=("$BDF_A/bar2" "$BDF_B/bar2")
 	! reaches_ssd || all+=("$BDF_SSD")
 	without_ssd
-	doctor 0 --test "$DEV"
+	doctor --test "$DEV"
 	for memory in "${all[@]}"; do
 		says ok "$DEV, $memory: 64 KiB written and read, bytes compared"
 	done
@@ -113,7 +107,7 @@ test_rejections() {
 	# Mapped read-only, to be written.
 	expect "registration: EFAULT" "$RDMA" reg -R -a lw "$BAR_A"
 	rejected "	peer_rdma	.*	$DEV	io_peer_mem	EFAULT	the client could not pin the memory$"
-	doctor 0
+	doctor
 	says warn "s ago: peer_rdma \(pid [0-9]+\), .* device $DEV, client io_peer_mem: the client could not pin the memory \(EFAULT\)"
 	refuses 'Permission denied' setpriv --reuid 65534 --clear-groups -- cat $REJECTIONS
 }
@@ -177,19 +171,19 @@ test_bind_refuses_what_is_in_use() {
 # The memory of an SSD is enough: no BAR is bound to io_peer_mem.
 test_memory_of_an_ssd_alone() {
 	unload_io
-	doctor 0
+	doctor
 	says warn "$BDF_SSD: no client serves it"
 	grep -q '^        fix: modprobe io_peer_mem p2pmem=1$' $DOCTOR
 	insmod "$MODS/io_peer_mem.ko"
-	doctor 0
+	doctor
 	grep -q '^        fix: echo 1 >/sys/module/io_peer_mem/parameters/p2pmem$' $DOCTOR
 	echo 1 >/sys/module/io_peer_mem/parameters/p2pmem
 	if reaches_ssd; then
-		doctor 0 --test
+		doctor --test
 		says ok "$DEV, $BDF_SSD: 64 KiB written and read"
 		expect 1 grep -c 'bytes compared' $DOCTOR
 	else
-		doctor 0
+		doctor
 	fi
 	"$IOPM" list | grep -E "^/sys/.*/$BDF_SSD/p2pmem/allocate +64 MiB +[0-9]+ [KM]iB .*driver nvme$"
 	unload_io
