@@ -94,21 +94,30 @@ pub(super) fn core(machine: &Machine, found: &mut Findings<'_>) {
     } else if modules::is_installed("ib_peer_mem") {
         let fix = "iopm bind BDF; or the driver of the GPU, as modprobe nvidia-peermem";
         warn!(found, fix, "ib_peer_mem is not loaded: no client needs it yet");
-    } else if let Ok(why) = sys::read(format!("/var/cache/ib-peer-mem/{}/why", machine.release.name)) {
-        // Of the last build, by dkms/kernel-tree.
-        fail!(found, "dkms autoinstall, when that is mended", "{}", why.trim_end());
+    } else if let Some(why) = why_not_built(machine) {
+        fail!(
+            found,
+            "dkms autoinstall, when that is mended",
+            "{}",
+            why.trim_end().trim_end_matches(" (iopm doctor)")
+        );
     } else {
         fail!(found, Kernels::read().install(), "ib_peer_mem is not installed for the running kernel");
     }
 }
 
+/// Why dkms/kernel-tree could not build the modules.
+fn why_not_built(machine: &Machine) -> Option<String> {
+    sys::read(format!("/var/cache/ib-peer-mem/{}/why", machine.release.name)).ok()
+}
+
 /// io_peer_mem, which not every machine needs.
-pub(super) fn io_peer_mem(_: &Machine, found: &mut Findings<'_>) {
+pub(super) fn io_peer_mem(machine: &Machine, found: &mut Findings<'_>) {
     if is_loaded("io_peer_mem") {
         loaded("io_peer_mem", found);
     } else if modules::is_installed("io_peer_mem") {
         ok!(found, "io_peer_mem is not loaded: iopm bind does that, for PCI BARs");
-    } else {
+    } else if why_not_built(machine).is_none() {
         warn!(found, Kernels::read().install(), "io_peer_mem, which serves PCI BARs, is not installed");
     }
 }
