@@ -315,7 +315,7 @@ fn probe(dev: &CoreDevice<'_>) -> Result<BarFunction> {
         if compat::LEAVES_BARS_UNMAPPED {
             dev_warn!(
                 dev,
-                "this kernel gives an adapter behind a host bridge wrong addresses of published memory: do not name it to the NVMe target (p2pmem)\n"
+                "this kernel gives an adapter behind a host bridge wrong addresses of published memory: keep it from the NVMe target (p2pmem), or set publish=0\n"
             );
         }
     }

@@ -125,7 +125,7 @@ bind_again() {
 	expect "$2" cat "/sys/bus/pci/devices/$1/p2pmem/size"
 }
 # is_7_0: the kernel revokes nothing that an importer pins, so edu1 of the test adapter imports as edu0
-# does; and dma_map_sg() leaves memory of a BAR without an address.
+# does; and dma_map_sg() leaves memory of a BAR without an address, unless the distribution has mended that.
 is_7_0() { ! grep -q ' ib_umem_dmabuf_revoke_lock\>' /proc/kallsyms; }
 published() { value_of "/sys/bus/pci/devices/$1/p2pmem/published"; }
 

@@ -69,7 +69,7 @@ def forever(transfers):
 
 path, memory = sys.argv[1:3]
 options = {'map': 'shared', 'do': 'both'} | dict(word.split('=') for word in sys.argv[3:])
-kind, do = options['map'], options['do']
+kind, do = options.values()
 address = map_memory(memory, kind)
 try:
     fd = os.open(path, os.O_RDWR | os.O_DIRECT)

@@ -124,7 +124,8 @@ impl Tables {
     ///
     /// - `buf` must be the dma-buf by which importers map this memory, valid for the duration of the
     ///   call.
-    /// - `one` must be valid for a holder of the reservation lock while a table is mapped.
+    /// - While a table is mapped, `one` must have the attachment that maps it, valid for a holder of the
+    ///   reservation lock.
     pub(super) unsafe fn begin_revoke(
         &self,
         buf: *mut bindings::dma_buf,
