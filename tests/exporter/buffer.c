@@ -5,6 +5,7 @@
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
+#include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -284,7 +285,11 @@ static int invalidate(struct buffer *b)
 	dma_buf_invalidate_mappings(b->dmabuf);
 	if (b->mapped)
 		return -EBUSY;
-	unmap_mapping_range(b->dmabuf->file->f_mapping, 0, 0, 1);
+	/* The inode of a file that ends is freed before release(). No process has it mapped then. */
+	if (file_ref_get(&b->dmabuf->file->f_ref)) {
+		unmap_mapping_range(b->dmabuf->file->f_mapping, 0, 0, 1);
+		fput(b->dmabuf->file);
+	}
 	return 0;
 }
 
