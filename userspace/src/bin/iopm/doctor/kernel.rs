@@ -95,20 +95,16 @@ pub(super) fn core(machine: &Machine, found: &mut Findings<'_>) {
         let fix = "iopm bind BDF; or the driver of the GPU, as modprobe nvidia-peermem";
         warn!(found, fix, "ib_peer_mem is not loaded: no client needs it yet");
     } else if let Some(why) = why_not_built(machine) {
-        fail!(
-            found,
-            "dkms autoinstall, when that is mended",
-            "{}",
-            why.trim_end().trim_end_matches(" (iopm doctor)")
-        );
+        fail!(found, "dkms autoinstall, when that is mended", "{why}");
     } else {
         fail!(found, Kernels::read().install(), "ib_peer_mem is not installed for the running kernel");
     }
 }
 
-/// Why dkms/kernel-tree could not build the modules.
+/// Why dkms/kernel-tree could not build the modules, in its words, which may name this command.
 fn why_not_built(machine: &Machine) -> Option<String> {
-    sys::read(format!("/var/cache/ib-peer-mem/{}/why", machine.release.name)).ok()
+    let why = sys::line(format!("/var/cache/ib-peer-mem/{}/why", machine.release.name))?;
+    Some(why.trim_end_matches(" (iopm doctor)").to_owned())
 }
 
 /// io_peer_mem, which not every machine needs.
