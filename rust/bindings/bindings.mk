@@ -47,7 +47,7 @@ CFLAGS_rust/bindings/rdma_inline.o := $(ext_inline_flags) -fno-optimize-sibling-
 CFLAGS_rust/bindings/helpers_inline.o := $(ext_inline_flags)
 
 $(obj)/rust/bindings/helpers_generated.rs: private bindgen_target_flags = \
-	--allowlist-file '(.*/)?rust/(bindings/\.\./)?(helpers/(compat|helpers)|c/logic)\.h' \
+	--allowlist-file '(.*/)?rust/(bindings/\.\./)?(helpers/[a-z_]+|c/logic)\.h' \
 	--allowlist-function 'anon_inode_create_getfile|device_(try|un)lock|dma_buf_attach_revocable|dma_get_max_seg_size|dma_mapping_error|is_pci_p2pdma_page|memalloc_noreclaim_(save|restore)|mmu_interval_(set_seq|read_retry)|pci_domain_nr|security_locked_down|sg_(page|is_last|phys)' \
 	--allowlist-var '(DMA_BUF|SYSFS)_MAGIC' \
 	$(call ext_bindgen_wrap,helpers)
