@@ -33,9 +33,9 @@ use crate::{
             PageRefs, //
         }, //
     },
-    foreign::Kind,
     functions::Functions,
     mapping,
+    other_bars::Kind,
     peer_client::{
         Client,
         Memory,

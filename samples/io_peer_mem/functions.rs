@@ -27,6 +27,7 @@ use crate::{
     prelude::*, //
 };
 use kernel::{
+    macros::kunit_tests,
     pci,
     rbtree::{
         Entry,
@@ -222,5 +223,24 @@ impl Watcher for Functions {
             Event::NotBound => self.set_not_bound(function, true),
             Event::Deleted => self.remove(function),
         }
+    }
+}
+
+#[kunit_tests(io_peer_mem_functions)]
+mod tests {
+    use super::*;
+    use crate::ext::base::unmap_watch::QueuesOwner;
+
+    /// Between the look-up and the ticket it may have been removed.
+    #[test]
+    fn a_function_that_has_left_the_bus_is_not_added() -> Result {
+        let queues = QueuesOwner::new(c"io_peer_mem_test")?;
+        let functions = Functions::new(queues.queues())?;
+        for (is_on_bus, known) in [(false, false), (true, true), (false, true)] {
+            assert_eq!(functions.tickets_of(1, || is_on_bus).is_ok(), known);
+        }
+        functions.remove(1);
+        assert_eq!(functions.tickets_of(1, || false).err(), Some(ENODEV));
+        Ok(())
     }
 }

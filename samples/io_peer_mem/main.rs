@@ -12,7 +12,7 @@
 //! - [`mod@file`], [`dm`], [`nearest`]: the file operations;
 //! - [`service`]: registers the client while there is memory to serve;
 //! - [`client`]: the peer memory client;
-//! - [`mapping`], [`foreign`], [`functions`], [`unmapped`]: the memory behind a mapping of a process;
+//! - [`mapping`], [`other_bars`], [`functions`], [`unmapped`]: the memory behind a mapping of a process;
 //! - [`bar`]: the allocations and tickets of a BAR;
 //! - [`pending`]: the options of functions that are being bound;
 //! - [`dm_abi`], [`options`], [`select`], [`zero`]: arguments of ioctls, module parameters, the choice
@@ -39,11 +39,11 @@ mod dm;
 mod dm_abi;
 mod driver;
 mod file;
-mod foreign;
 mod functions;
 mod mapping;
 mod nearest;
 mod options;
+mod other_bars;
 mod pending;
 mod select;
 mod service;
