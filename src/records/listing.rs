@@ -161,4 +161,14 @@ mod tests {
         }
         Ok(())
     }
+
+    #[test]
+    fn a_process_of_the_same_name_is_another() -> Result {
+        let origin = Origin::current();
+        assert!(origin.is_same_process(&Origin::current()));
+        let mut other = origin.clone();
+        other.pid += 1;
+        assert!(!origin.is_same_process(&other));
+        Ok(())
+    }
 }
