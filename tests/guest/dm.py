@@ -119,7 +119,8 @@ def test_read_only():
 
 
 def test_no_leak():
-    """A failed allocation leaks neither files nor memory."""
+    """A failed allocation or export leaks neither files nor memory."""
+    exporter = os.open('/dev/ib_peer_mem', os.O_RDWR)
     before, at = (open_files(), room()), mapped(-1, PAGE, RW, MAP_PRIVATE | MAP_ANONYMOUS)
     arg = AllocArg.from_address(at)
     arg.version, arg.length = 1, MIB
@@ -130,11 +131,14 @@ def test_no_leak():
     LIBC.mprotect(at, PAGE, RW)
     must('files and memory', (open_files(), room()), before)
     # No file descriptor is free.
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limits, fd = resource.getrlimit(resource.RLIMIT_NOFILE), allocate(FD, PAGE)
+    export = ExportArg(1, 0, mapped(fd, PAGE), PAGE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
     for _ in range(100):
-        must('no descriptor', ioctl(FD, ALLOC, at), EMFILE)
+        must('no descriptor', (ioctl(FD, ALLOC, at), ioctl(exporter, EXPORT, byref(export))), (EMFILE, EMFILE))
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    LIBC.munmap(export.addr, PAGE)
+    os.close(fd)
     must('memory', room(), before[1])
     # Closed without DM_FREE, while it is mapped.
     for i in range(200):

@@ -56,7 +56,7 @@ static struct {
 	int weight, good, errnos[16];
 } ops[OPS] = {
 	[OP_RANGE] = { "RANGE", 40, 2, IOCTL },
-	[OP_NEAREST] = { "NEAREST", 40, 0, IOCTL },
+	[OP_NEAREST] = { "NEAREST", 40, 1, IOCTL },
 	[OP_ALLOC] = { "DM_ALLOC", 60, 10, IOCTL },
 	[OP_CAPACITY] = { "DM_CAPACITY", 20, 20, IOCTL },
 	[OP_INFO] = { "DM_INFO", 40, 10, IOCTL },
@@ -75,8 +75,8 @@ static struct {
 	[OP_FORK] = { "fork", 2, 50, { ENOMEM, EAGAIN } },
 	[OP_BUFFER] = { "dma-bufs", 40, 10, { EBUSY, ENODEV, ENOMEM } },
 	[OP_REG_MR] = { "registrations", 80, 5, { REG } },
-	[OP_REREG_MR] = { "re-registrations", 10, 1, { REG, ENOENT, EBUSY } },
-	[OP_DEREG_MR] = { "deregistrations", 10, 1, { REG, ENOENT, EBUSY } },
+	[OP_REREG_MR] = { "re-registrations", 20, 1, { REG, ENOENT, EBUSY } },
+	[OP_DEREG_MR] = { "deregistrations", 20, 1, { REG, ENOENT, EBUSY } },
 };
 
 static struct {
@@ -195,8 +195,8 @@ static bool print_results(void)
 			continue;
 		printf("%-16s %7llu, %3llu%% ok\n", ops[op].name, (unsigned long long)sum,
 		       (unsigned long long)(100 * good / sum));
-		/* A few calls prove nothing. */
-		if (sum >= 200 && 100 * good < ops[op].good * sum) {
+		/* A few calls prove little: of 50 one, of 200 the percentage. */
+		if (ops[op].good && (sum < 200 ? sum >= 50 && !good : 100 * good < ops[op].good * sum)) {
 			printf("less than %d%% of these succeeded\n", ops[op].good);
 			enough = false;
 		}

@@ -168,7 +168,7 @@ test_tracepoints() {
 	facts="client=io_peer_mem device=$DEV lkey=$(region_rows "$pid" '{ print $6 " addr=" $7 }') length=20000 pid=$pid"
 	grep -E "lkey=0x[0-9a-f]+ addr=0x[0-9a-f]+ " <<<"$facts"
 	traced register
-	must_fail grep -E 'peer_mem_(fence|revoke|invalidate|deregister|refuse)' $EVENTS/trace
+	must_fail grep -E 'peer_mem_(fence|revoke|invalidate|deregister|reject)' $EVENTS/trace
 	unbind_in_time "$BDF_A"
 	cat $EVENTS/trace
 	traced fence

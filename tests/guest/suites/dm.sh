@@ -74,6 +74,23 @@ test_free_holds_up_no_others() {
 	all_free
 }
 
+# Clearing much memory takes seconds, and ends with the process.
+test_killed_while_memory_is_cleared() {
+	local hold=/sys/module/hold_call_test/parameters pid sum
+	printf 'left here' | dd of="$OUT/bar-a" conv=notrunc status=none
+	insmod "$MODS/external/tests/symbols/hold_call_test.ko" symbol=ext_p2p_clear armed=1
+	python3 -c "import mmap, os; mmap.mmap(os.open('$BAR_A', os.O_RDWR), 32 << 20)" &
+	pid=$!
+	eventually grep -qx 1 $hold/held
+	sum=$(host_sum a)
+	kill -9 $pid
+	echo 0 >$hold/held
+	eventually gone $pid
+	expect "$sum" host_sum a
+	rmmod hold_call_test
+	all_free
+}
+
 # With the flag and without; then with the other policies of zero=.
 test_zero_flag() { in_bar zero; }
 

@@ -194,7 +194,7 @@ test_backend_parameter() {
 	expect "" served edu1
 	expect "" served rxe0
 	load_bars
-	must_fail adapter_start none edu1 "$BAR_A" 0 4096
+	expect "error EREMOTEIO" adapter_start none edu1 "$BAR_A" 0 4096
 	copies edu0
 	unload_modules
 	load_bars

@@ -16,6 +16,8 @@ setup() {
 	load_bars
 	modprobe nvme
 	eventually test -b $DISK
+	head -c 4M /dev/urandom >/tmp/disk
+	dd if=/tmp/disk of=$DISK bs=1M oflag=direct status=none
 }
 
 # --- resets and errors ---
@@ -67,7 +69,8 @@ revoked() {
 log_line() { grep -q "$1" < <(log_since step); }
 
 # The SSD beside it; its driver resets it after an error.
-ssd_works() { dd if=$DISK of=/dev/null bs=1M count=4 iflag=direct; }
+# The bytes that setup has written.
+ssd_works() { dd if=$DISK bs=1M count=4 iflag=direct status=none | cmp - /tmp/disk; }
 
 test_reset() {
 	local writer holder mapping
