@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// NVIDIA's driver, its state in dkms(8) with the errors of a failed build, and the symbols of
     /// nvidia-peermem; the memory, its links and BAR sizes; the permissions and limits of the caller; the
     /// distance and route of each pair, with the parameter of the kernel that fixes it; and the last
-    /// registrations that ib_peer_mem refused.
+    /// registrations that ib_peer_mem rejected.
     ///
     /// Each line is ok, warn, FAIL, or ? if the caller may not find out. A line "fix:" has what to do. A pair
     /// without a route is a warning, an RDMA device or a memory without any is a failure. With --json the
@@ -91,7 +91,7 @@ pub(crate) enum Command {
     Regions(Json),
     /// Print the state as text of OpenMetrics, for Prometheus
     ///
-    /// The counters of the clients, the number and bytes of the live regions, the RDMA devices, the refused
+    /// The counters of the clients, the number and bytes of the live regions, the RDMA devices, the rejected
     /// registrations, and the sizes of the memory. Regions, devices and rejections are for root. The timer
     /// iopm-metrics.timer of the package writes the text each 30 seconds for the node exporter, to
     /// /var/lib/prometheus/node-exporter/ib_peer_mem.prom, if the directory exists.

@@ -86,7 +86,7 @@ pub(super) fn rejections(_: &Machine, found: &mut Findings<'_>) {
         }
     };
     if rows.is_empty() {
-        ok!(found, "no memory was refused since ib_peer_mem was loaded");
+        ok!(found, "no memory was rejected since ib_peer_mem was loaded");
     }
     let older = rows.len().saturating_sub(SHOWN);
     for row in &rows[older..] {
