@@ -18,8 +18,8 @@ use crate::ext::dma_buf::Revoker;
 use crate::prelude::*;
 use kernel::device;
 
-/// Returns what is known of the invalidations of a DMA device. Outer `None`: the device belongs to no
-/// adapter; inner `None`: the driver does not fail silently. May sleep.
+/// Looks up the adapter of a DMA device, and what is known of its invalidations. Outer `None`: there is
+/// none; inner `None`: the driver does not fail silently. May sleep.
 pub(crate) type TrustOf = fn(&device::Device) -> Option<Option<Arc<Trust>>>;
 
 /// An importing device, and what was known when last asked.

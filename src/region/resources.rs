@@ -158,7 +158,7 @@ impl Resources {
         self.attachments().for_each(|a| defer(a, region));
     }
 
-    /// Gives up the fences of devices that do not answer. The memory stays pinned. `region` is
+    /// Stops waiting for the fences of unresponsive devices. The memory stays pinned. `region` is
     /// notified as by [`Self::defer_to_dereg`]. Context: may sleep.
     pub(super) fn defer_unanswered(&mut self, region: &Arc<Region>) {
         for slot in &mut self.attached {

@@ -36,6 +36,7 @@ impl Event {
     }
 }
 
+/// What follows the events. Implemented by a layer above.
 pub trait Watcher: Send + Sync + 'static {
     /// Handles `event` of `dev`. The driver core continues when this function returns. Context: may
     /// sleep. The caller holds the rwsem of the bus's notifiers, so no [`Registration`] may be

@@ -171,8 +171,8 @@ mod tests {
         Ok(())
     }
 
-    /// Also while other tasks have all slots of this task, as when many tasks register at the same time,
-    /// and keep them: this task does not wait.
+    /// Also while other tasks hold all slots of this task: it does not wait, as they may be blocked on
+    /// hardware.
     #[test]
     fn an_import_within_an_import_fails() -> Result {
         let file = file(ptr::without_provenance_mut(0x1000))?;
