@@ -70,6 +70,14 @@ def insert_applications(_app, docname, source):
     source[0] = "\n".join([before, *lines, "", ".. _applications.json: applications.json", after])
 
 
+def insert_untested(_app, docname, source):
+    """Ends hazards.rst with the rows that have no test."""
+    if docname == "hazards":
+        rows = [row.split("\n     - ") for row in source[0].split("\n   * - ")]
+        source[0] += "\n" + "".join(f"- {' '.join(row[0].split())}\n" for row in rows if row[2:] and row[2].startswith("\\-"))
+
+
 def setup(app):
     """Called by Sphinx."""
+    app.connect("source-read", insert_untested)
     app.connect("source-read", insert_applications)
