@@ -10,8 +10,7 @@
 //!   [`bindings`].
 //!
 //! Each kernel module includes this tree at the crate root under the name `shared` and re-exports
-//! the items used by the module. A crate uses only a part of the tree, so the root allows dead
-//! code.
+//! the items used by the module. A crate uses only a part of the tree, so the root allows dead code.
 
 pub mod bindings;
 pub mod ext;

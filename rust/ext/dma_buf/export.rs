@@ -36,8 +36,8 @@ use kernel::{
     fs::File, //
 };
 
-/// The operations of the memory behind an [`Export`], implemented by a layer above. Context: may sleep, for all methods. The
-/// caller holds no lock of the dma-buf.
+/// The operations of the memory behind an [`Export`], implemented by a layer above. Context: may
+/// sleep, for all methods. The caller holds no lock of the dma-buf.
 pub trait ExportOps: Send + Sync {
     /// Returns an error if `dev` must not import the memory. The importer gets the error, and the
     /// export does not change.

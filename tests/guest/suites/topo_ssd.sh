@@ -68,8 +68,7 @@ revoked() {
 }
 log_line() { grep -q "$1" < <(log_since step); }
 
-# The SSD beside it; its driver resets it after an error.
-# The bytes that setup has written.
+# The SSD beside it has the bytes that setup has written; its driver resets it after an error.
 ssd_works() { dd if=$DISK bs=1M count=4 iflag=direct status=none | cmp - /tmp/disk; }
 
 test_reset() {
