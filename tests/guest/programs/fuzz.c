@@ -74,7 +74,7 @@ static struct {
 	[OP_ACCESS] = { "accesses", 50, 5, { EFAULT, EIO, EREMOTEIO, EAGAIN, EPERM, ENOMEM, EOPNOTSUPP } },
 	[OP_FORK] = { "fork", 2, 50, { ENOMEM, EAGAIN } },
 	[OP_BUFFER] = { "dma-bufs", 40, 10, { EBUSY, ENODEV, ENOMEM } },
-	[OP_REG_MR] = { "registrations", 80, 5, { REG } },
+	[OP_REG_MR] = { "registrations", 80, 5, { REG, EBUSY } },
 	[OP_REREG_MR] = { "re-registrations", 20, 1, { REG, ENOENT, EBUSY } },
 	[OP_DEREG_MR] = { "deregistrations", 20, 1, { REG, ENOENT, EBUSY } },
 };
