@@ -21,10 +21,6 @@ test_during() {
 	expect $((before + in_mrs)) counter num_dereg_pages
 }
 
-REGIONS=/sys/kernel/debug/ib_peer_mem/regions
-# region_rows PID [AWK]: the rows of a process in the list, or what AWK prints of each.
-region_rows() { awk -F '\t' -v pid="$1" "\$1 == pid ${2:-}" $REGIONS; }
-all_in_state() { [ "$(region_rows "$1" '{ print $10 }' | sort -u)" = "$2" ]; }
 unlisted() { [ -z "$(region_rows "$1")" ]; }
 
 # By iproute2, which asks ib_core.
@@ -33,14 +29,14 @@ lkeys() { rdma -d resource show mr dev "$DEV" | sed -nE "s/.* lkey (0x[0-9a-f]+)
 # Two processes have MRs in two BARs; one BAR is unbound.
 test_regions() {
 	local pid one two at revoked callbacks
-	expect "pid	process	kind	client	device	lkey	address	length	age	state" cat $REGIONS
+	expect "pid	process	kind	client	device	lkey	address	length	age	state" cat "$REGIONS"
 	start one hold -n 2 -o 100 -l 20000 "$BAR_A"
 	one=$pid
 	start two hold -l 4096 "$BAR_B"
 	two=$pid
 	wait_line /tmp/one '^holding'
 	wait_line /tmp/two '^holding'
-	cat $REGIONS
+	cat "$REGIONS"
 	note "$(region_rows "$two")"
 	expect 4 eval "wc -l <$REGIONS"
 	expect "peer_rdma mr io_peer_mem $DEV 20000 live" eval \
@@ -53,8 +49,8 @@ test_regions() {
 	for at in $(region_rows "$one" '{ print $7 }'); do
 		grep -E "^$(printf %x $((at - 100)))-.* $BAR_A$" "/proc/$one/maps"
 	done
-	expect 400 stat -c %a $REGIONS
-	refuses 'Permission denied' setpriv --reuid 65534 --clear-groups -- cat $REGIONS
+	expect 400 stat -c %a "$REGIONS"
+	refuses 'Permission denied' setpriv --reuid 65534 --clear-groups -- cat "$REGIONS"
 
 	revoked=$(($(counter num_revocations) + 2)) callbacks=$(counter num_free_callbacks)
 	unbind_in_time "$BDF_A"

@@ -84,7 +84,7 @@ test_revoke_waits_for_the_adapter() {
 	eventually changes "$(sum)" || fail "the writer does not write"
 	must_fail grep error /tmp/forever
 	must_fail gone "$unbind"
-	expect revoking awk -F '\t' -v pid="$pid" '$1 == pid { print $10 }' /sys/kernel/debug/ib_peer_mem/regions
+	all_in_state "$pid" revoking
 	release_umr
 	ended "$unbind"
 	no_key_reaches "$BDF_A"
