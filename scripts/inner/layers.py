@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """layers.py TOP: no module of TOP/src or TOP/rust/ext uses one of a layer above its own, or another
 one of its own layer. A file LAYERS in each has a layer a line, the top one first: modules by their
-path, with what is below them. The root of the crate is "main". No two files of src/ and rust/,
-or of samples/io_peer_mem and rust/, have the same name. And only the room of rust/ext/base/compat.rs knows what differs between
-kernels. Prints each violation as "file: ..."."""
+path, with what is below them. The root of the crate is "main". No two files of src/ and rust/, of
+samples/io_peer_mem and rust/, or of tests/kunit/ have the same name. And only the room of
+rust/ext/base/compat.rs knows what differs between kernels. Prints each violation as "file: ..."."""
 
 import pathlib
 import re
@@ -106,6 +106,7 @@ if __name__ == "__main__":
     top = pathlib.Path(sys.argv[1])
     src, rust = top / "src", top / "rust"
     found = dict.fromkeys((*violations(src), *violations(rust / "ext", "shared", "ext"),
-                           *same_names(src, rust), *same_names(top / "samples/io_peer_mem", rust), *kernels(top)))
+                           *same_names(src, rust), *same_names(top / "samples/io_peer_mem", rust),
+                           *same_names(top / "tests/kunit"), *kernels(top)))
     print("\n".join(found))
     sys.exit(bool(found))

@@ -16,7 +16,7 @@
 
 mod import;
 mod interposer;
-mod memory;
+mod mrs;
 mod ops;
 mod register;
 

@@ -3,7 +3,6 @@
 //! The suites. A suite has the name of the file.
 
 mod bounds;
-mod counters;
 mod dispatch;
 mod dma_buf;
 mod failslab;
@@ -16,6 +15,7 @@ mod races;
 mod registration;
 mod removal;
 mod rereg;
+mod statistics;
 mod tables;
 mod unmap_watch;
 mod unregister;

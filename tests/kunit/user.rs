@@ -3,10 +3,10 @@
 //! The user of the verbs: PDs and MRs, made as by a kernel consumer or by uverbs.
 
 mod context;
-mod export;
+mod control;
 
 pub(crate) use context::*;
-pub(crate) use export::*;
+pub(crate) use control::*;
 
 use crate::{
     prelude::*,

@@ -10,7 +10,7 @@ mod leak;
 pub(crate) use leak::*;
 
 use super::{
-    memory::{
+    mrs::{
         make,
         to_ptr,
         unmake,

@@ -3,7 +3,7 @@
 //! The operations of a fake device on queues and work requests.
 
 use super::{
-    memory,
+    mrs,
     register::Raw,
     Completion, //
 };
@@ -31,12 +31,12 @@ pub(super) const OPS: rdma::ib_device_ops = rdma::ib_device_ops {
     destroy_qp: Some(destroy_qp),
     post_send: Some(post_send),
     post_recv: Some(post_recv),
-    get_dma_mr: Some(memory::get_dma_mr),
-    alloc_mr: Some(memory::alloc_mr),
-    map_mr_sg: Some(memory::map_mr_sg),
-    reg_user_mr: Some(memory::reg_user_mr),
-    rereg_user_mr: Some(memory::rereg_user_mr),
-    dereg_mr: Some(memory::dereg_mr),
+    get_dma_mr: Some(mrs::get_dma_mr),
+    alloc_mr: Some(mrs::alloc_mr),
+    map_mr_sg: Some(mrs::map_mr_sg),
+    reg_user_mr: Some(mrs::reg_user_mr),
+    rereg_user_mr: Some(mrs::rereg_user_mr),
+    dereg_mr: Some(mrs::dereg_mr),
     size_ib_cq: size_of::<rdma::ib_cq>(),
     size_ib_qp: size_of::<Qp>(),
     ..one_port::OPS

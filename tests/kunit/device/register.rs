@@ -4,7 +4,7 @@
 
 use super::{
     import,
-    memory,
+    mrs,
     ops, //
 };
 use crate::{
@@ -180,7 +180,7 @@ impl Registered {
 
     /// Returns whether its operations are the driver's own, and not interposed.
     pub(crate) fn is_bare(&self) -> bool {
-        let own = memory::dereg_mr as *const ();
+        let own = mrs::dereg_mr as *const ();
         // SAFETY: The device is allocated; the field is written as a whole.
         let current = unsafe { (&raw const (*self.as_raw()).ops.dereg_mr).cast::<*const ()>() };
         // SAFETY: The field is an optional function: a pointer that may be NULL.
