@@ -24,10 +24,10 @@ import unittest
 # kills its process.
 LIMIT = 60
 TRIES = 3
-# Tests whose outcome depends on a race within the test: this one shrinks the queue and assumes that
-# all completions are in it by then; otherwise a software adapter resizes first and loses the last
-# completions.
-RACES = ('tests.test_cq.CQTest.test_resize_cq',)
+# Tests whose outcome is a race of their own: this one shrinks the queue and assumes that all completions are in
+# it by then (a software adapter may lose the last ones), the other one passes if its processes need 0.6 s.
+RACES = ('tests.test_cq.CQTest.test_resize_cq',
+         'tests.test_rdmacm.CMTestCase.test_rdmacm_async_ex_leave_multicast_traffic')
 
 
 def tests_of(suite):
