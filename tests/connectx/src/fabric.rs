@@ -23,8 +23,8 @@ pub enum Outcome {
     Held,
     /// The other end does not answer: it is tried again.
     NoAnswer,
-    /// The other end has no receive work request: it is tried again soon, whatever time it asks for.
-    NotReady,
+    /// The other end has no receive work request: it is tried again after the time of this code.
+    NotReady(u32),
     /// A page is missing in the memory of function `at`.
     Fault {
         at: usize,
@@ -148,7 +148,7 @@ impl Fabric {
             Outcome::Packet => Step::Again,
             Outcome::Held => Step::Stop,
             Outcome::NoAnswer => self.no_answer(f, &qp, &wqe),
-            Outcome::NotReady => self.not_ready(f, &qp, &wqe),
+            Outcome::NotReady(code) => self.not_ready(f, &qp, &wqe, code),
             Outcome::Fault {
                 at,
                 missing,
@@ -288,14 +288,14 @@ impl Fabric {
         }
     }
 
-    fn not_ready(&mut self, f: usize, qp: &Qp, wqe: &Wqe) -> Step {
+    fn not_ready(&mut self, f: usize, qp: &Qp, wqe: &Wqe, code: u32) -> Step {
         const FOR_EVER: u32 = 7;
         let most = qp.get(qpc::rnr_retry);
         if most != FOR_EVER && qp.message.not_ready >= most {
             return self.fail(f, qp, wqe, syndrome::NOT_READY);
         }
         self.functions[f].with_qp(qp.number, |qp| qp.message.not_ready += 1);
-        self.again(f, qp, SHORTEST)
+        self.again(f, qp, not_ready_time(code))
     }
 
     fn again(&mut self, f: usize, qp: &Qp, wait: Duration) -> Step {
@@ -303,6 +303,12 @@ impl Fabric {
         self.functions[f].hca.waiting.push((at, qp.number));
         Step::Stop
     }
+}
+
+/// Returns the time that a code of the RNR NAK timer stands for (IBTA, *RNR NAK timer field*), but for 1, 10 us.
+fn not_ready_time(code: u32) -> Duration {
+    let code = if code == 0 { 32 } else { code };
+    Duration::from_micros((10 + 5 * u64::from(code % 2)) << (code / 2))
 }
 
 /// Returns the outcome of a work request that the queue pair does not know.

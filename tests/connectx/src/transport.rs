@@ -260,7 +260,7 @@ impl Fabric {
         }
         let function = &mut self.functions[peer.g];
         let receive = function.next_receive(&peer.qp);
-        let receive = receive.ok_or(Outcome::NotReady)?;
+        let receive = receive.ok_or(Outcome::NotReady(peer.qp.get(qpc::min_rnr_nak)))?;
         let room = match function.receive_memory(&receive, len) {
             Ok(room) => room,
             Err(error) => return Err(self.receive_denied(peer, &receive, error, len as u64)),
@@ -307,7 +307,7 @@ impl Fabric {
         if wqe.opcode == opcode::WRITE_IMM
             && self.functions[peer.g].next_receive(&peer.qp).is_none()
         {
-            return Err(Outcome::NotReady);
+            return Err(Outcome::NotReady(peer.qp.get(qpc::min_rnr_nak)));
         }
         let here = total(&data) as u64;
         let (va, key) = remote(wqe.rest(SEGMENT));
@@ -351,7 +351,7 @@ impl Fabric {
         if wqe.opcode == opcode::WRITE_IMM {
             let function = &mut self.functions[peer.g];
             let receive = function.next_receive(&peer.qp);
-            let receive = receive.ok_or(Outcome::NotReady)?;
+            let receive = receive.ok_or(Outcome::NotReady(peer.qp.get(qpc::min_rnr_nak)))?;
             let cqe = wqe.received(completion::WRITE_IMM, qp.number, len as u32);
             function.complete_receive(peer.qp.number, &receive, cqe);
         }

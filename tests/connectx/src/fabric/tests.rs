@@ -149,6 +149,17 @@ fn a_write_that_is_not_in_order_changes_nothing() {
     }
 }
 
+/// Returns after what time the queue pair of function 0 fails.
+fn fails(fabric: &mut Fabric) -> Duration {
+    let start = Instant::now();
+    while states(fabric)[0] == State::Rts && start.elapsed() < Duration::from_secs(10) {
+        fabric.tick();
+        fabric.work();
+    }
+    assert_eq!(states(fabric)[0], State::Error);
+    start.elapsed()
+}
+
 #[test]
 fn without_an_answer_it_is_tried_again_and_then_fails() {
     let (mut fabric, local, remote) = fabric(0x1000);
@@ -158,10 +169,17 @@ fn without_an_answer_it_is_tried_again_and_then_fails() {
     responder(&mut fabric).state = State::Init;
     post(&mut fabric, opcode::WRITE, (0, remote), (local, 12));
     assert_eq!(states(&fabric)[0], State::Rts);
-    let end = Instant::now() + Duration::from_secs(10);
-    while states(&fabric)[0] == State::Rts && Instant::now() < end {
-        fabric.tick();
-        fabric.work();
-    }
-    assert_eq!(states(&fabric)[0], State::Error);
+    fails(&mut fabric);
+}
+
+#[test]
+fn the_receiver_sets_the_time_until_it_is_ready() {
+    let times = [0, 2, 3, 12, 27, 31].map(|code| not_ready_time(code).as_micros());
+    assert_eq!(times, [655_360, 20, 30, 640, 122_880, 491_520]);
+    let (mut fabric, local, remote) = fabric(0x1000);
+    let qp = fabric.functions[0].hca.qps.get_mut(&QPN).unwrap();
+    qpc::rnr_retry.set(&mut qp.context, 1);
+    qpc::min_rnr_nak.set(&mut responder(&mut fabric).context, 27);
+    post(&mut fabric, opcode::WRITE_IMM, (0, remote), (local, 12));
+    assert!(fails(&mut fabric) >= Duration::from_millis(120));
 }
