@@ -127,12 +127,11 @@ static int reg_mr(struct thread *t)
 	dereg(i);
 	starve(t, starved);
 	mr = ibv_reg_mr(devices[device].pd, (void *)at, length, access);
-	if (!mr) {
-		/* Another device has imported an export of the core, which only a name can bring to an address. */
-		if (errno == EBUSY && at < FIELD)
-			bug(t, "EBUSY at %#llx, which has no name", (unsigned long long)at);
+	/* Another device has imported an export of the core, which only a name can bring to an address. */
+	if (!mr && errno == EBUSY && at < FIELD)
+		bug(t, "EBUSY at %#llx, which has no name", (unsigned long long)at);
+	if (!mr)
 		return errno;
-	}
 	mrs[i].device = device;
 	mrs[i].handle = mr->handle;
 	starve(t, false);
