@@ -385,7 +385,6 @@ in_use() (
 REGIONS=/sys/kernel/debug/ib_peer_mem/regions
 # region_rows PID [AWK]: the rows of a process in the list, or what AWK prints of each.
 region_rows() { awk -F '\t' -v pid="$1" "\$1 == pid ${2:-}" $REGIONS; }
-all_in_state() { [ "$(region_rows "$1" '{ print $10 }' | sort -u)" = "$2" ]; }
 balanced() { [ "$(in_use "$@")" = "0 0 0" ]; }
 # pages OFFSET LENGTH: how many pages a range at this offset from the start of a page touches.
 pages() { echo $((($1 % PAGE + $2 + PAGE - 1) / PAGE)); }

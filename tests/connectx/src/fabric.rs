@@ -305,7 +305,7 @@ impl Fabric {
     }
 }
 
-/// Returns the time that a code of the RNR NAK timer stands for (IBTA, *RNR NAK timer field*), but for 1, 10 us.
+/// Returns the time of a code of the RNR NAK timer (IBTA). 15 us for code 1, not 10: below [`SHORTEST`].
 fn not_ready_time(code: u32) -> Duration {
     let code = if code == 0 { 32 } else { code };
     Duration::from_micros((10 + 5 * u64::from(code % 2)) << (code / 2))

@@ -252,15 +252,20 @@ impl Fabric {
         self.functions[peer.g].complete_receive(peer.qp.number, receive, cqe);
     }
 
+    /// Returns the next receive work request of the other end.
+    fn receive(&mut self, peer: &Peer) -> Result<Receive, Outcome> {
+        let receive = self.functions[peer.g].next_receive(&peer.qp);
+        receive.ok_or(Outcome::NotReady(peer.qp.get(qpc::min_rnr_nak)))
+    }
+
     fn send(&mut self, f: usize, qp: &Qp, wqe: &Wqe, peer: &Peer) -> Ended {
         let (data, _) = self.local(f, (qp, wqe), SEGMENT, 0..u64::MAX)?;
         let len = total(&data);
         if len > LONGEST {
             return Err(Outcome::Fail(syndrome::LOCAL_LENGTH));
         }
+        let receive = self.receive(peer)?;
         let function = &mut self.functions[peer.g];
-        let receive = function.next_receive(&peer.qp);
-        let receive = receive.ok_or(Outcome::NotReady(peer.qp.get(qpc::min_rnr_nak)))?;
         let room = match function.receive_memory(&receive, len) {
             Ok(room) => room,
             Err(error) => return Err(self.receive_denied(peer, &receive, error, len as u64)),
@@ -304,10 +309,8 @@ impl Fabric {
         if len > LONGEST as u64 {
             return Err(Outcome::Fail(syndrome::LOCAL_LENGTH));
         }
-        if wqe.opcode == opcode::WRITE_IMM
-            && self.functions[peer.g].next_receive(&peer.qp).is_none()
-        {
-            return Err(Outcome::NotReady(peer.qp.get(qpc::min_rnr_nak)));
+        if wqe.opcode == opcode::WRITE_IMM {
+            self.receive(peer)?;
         }
         let here = total(&data) as u64;
         let (va, key) = remote(wqe.rest(SEGMENT));
@@ -349,9 +352,8 @@ impl Fabric {
             return Ok(Outcome::Packet);
         }
         if wqe.opcode == opcode::WRITE_IMM {
+            let receive = self.receive(peer)?;
             let function = &mut self.functions[peer.g];
-            let receive = function.next_receive(&peer.qp);
-            let receive = receive.ok_or(Outcome::NotReady(peer.qp.get(qpc::min_rnr_nak)))?;
             let cqe = wqe.received(completion::WRITE_IMM, qp.number, len as u32);
             function.complete_receive(peer.qp.number, &receive, cqe);
         }

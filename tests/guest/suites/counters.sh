@@ -21,6 +21,7 @@ test_during() {
 	expect $((before + in_mrs)) counter num_dereg_pages
 }
 
+all_in_state() { [ "$(region_rows "$1" '{ print $10 }' | sort -u)" = "$2" ]; }
 unlisted() { [ -z "$(region_rows "$1")" ]; }
 
 # By iproute2, which asks ib_core.

@@ -77,7 +77,7 @@ test_hole() {
 }
 
 # state_is STATE: of the MR.
-state_is() { [ "$(awk -F '\t' '$3 == "import" { print $10 }' /sys/kernel/debug/ib_peer_mem/regions)" = "$1" ]; }
+state_is() { [ "$(awk -F '\t' '$3 == "import" { print $10 }' "$REGIONS")" = "$1" ]; }
 
 # An MR that outlives its memory keeps the memory, as on a GPU, and the list says so: not of one whose range has
 # grown, and got another dma-buf.

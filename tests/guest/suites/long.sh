@@ -40,7 +40,7 @@ turn() {
 held() {
 	awk '{ print $1, $3 }' /proc/modules | sort
 	find /sys/kernel/debug/ib_peer_mem "$PEERS" /dev/io_peer_mem /sys/class/infiniband | sort
-	cat /sys/kernel/debug/ib_peer_mem/regions
+	cat "$REGIONS"
 	grep '^Total' /sys/kernel/debug/dma_buf/bufinfo
 	in_use
 }

@@ -84,7 +84,7 @@ test_revoke_waits_for_the_adapter() {
 	eventually changes "$(sum)" || fail "the writer does not write"
 	must_fail grep error /tmp/forever
 	must_fail gone "$unbind"
-	all_in_state "$pid" revoking
+	expect revoking region_rows "$pid" '{ print $10 }'
 	release_umr
 	ended "$unbind"
 	no_key_reaches "$BDF_A"
