@@ -252,7 +252,6 @@ impl Fabric {
         self.functions[peer.g].complete_receive(peer.qp.number, receive, cqe);
     }
 
-    /// Returns the next receive work request of the other end.
     fn receive(&mut self, peer: &Peer) -> Result<Receive, Outcome> {
         let receive = self.functions[peer.g].next_receive(&peer.qp);
         receive.ok_or(Outcome::NotReady(peer.qp.get(qpc::min_rnr_nak)))
