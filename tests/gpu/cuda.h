@@ -14,6 +14,8 @@ typedef unsigned long long cu_ptr;
 
 /* Name, version, twin for streams of threads, the first version of CUDA, arguments. */
 #define CUDA_FUNCTIONS(F) \
+	F(cuInit, , , 2000, (unsigned int)) \
+	F(cuDeviceGetDefaultMemPool, , , 11020, (void **, int)) \
 	F(cuMemAlloc, _v2, , 3020, (cu_ptr *, size_t)) \
 	F(cuMemAllocPitch, _v2, , 3020, (cu_ptr *, size_t *, size_t, size_t, unsigned int)) \
 	F(cuMemAllocAsync, , _ptsz, 11020, (cu_ptr *, size_t, void *)) \
@@ -38,7 +40,9 @@ static struct {
 	CUDA_FUNCTIONS(F)
 #undef F
 	unsigned int (*per_thread_calls)(void);
-	void (*set_hook)(void (*hook)(void));
+	void (*set_hook)(void (*hook)(void));	/* of the stand-in alone */
+	/* Of this version: programs get newer ones with other arguments. */
+	int (*cuCtxCreate_v2)(void **, unsigned int, int);
 } cuda __attribute__((unused));
 
 static inline void *cuda_must(void *found, const char *name)
@@ -50,8 +54,8 @@ static inline void *cuda_must(void *found, const char *name)
 }
 
 /*
- * @way: global (as a linked program finds them), dlsym, dlsym_ptsz, proc1, proc2, proc2_ptsz (flags),
- * ptsz (the function for programs of per-thread streams).
+ * @way: global (as a linked program finds them), dlsym, proc1, proc2; dlsym_ptsz, proc2_ptsz: those for
+ * programs of per-thread streams.
  */
 static inline void cuda_open(const char *way)
 {
@@ -63,6 +67,8 @@ static inline void cuda_open(const char *way)
 	library = cuda_must(dlopen("libcuda.so.1", RTLD_NOW | (*way == 'g' ? RTLD_GLOBAL : RTLD_LOCAL)), "libcuda.so.1");
 	cuda.per_thread_calls = dlsym(library, "standin_per_thread_calls");
 	cuda.set_hook = dlsym(library, "standin_set_hook");
+	dlerror();
+	cuda.cuCtxCreate_v2 = cuda_must(dlsym(library, "cuCtxCreate_v2"), "cuCtxCreate_v2");
 	if (!strcmp(way, "global"))
 		library = RTLD_DEFAULT;
 	if (!strncmp(way, "dl", 2) || library == RTLD_DEFAULT) {
@@ -75,13 +81,10 @@ static inline void cuda_open(const char *way)
 	if (!strcmp(way, "proc1"))
 		proc1 = cuda_must(dlsym(library, "cuGetProcAddress"), "cuGetProcAddress");
 	else
-		proc2 = cuda_must(dlsym(library, !strcmp(way, "ptsz") ? "cuGetProcAddress_v2_ptsz" :
-					"cuGetProcAddress_v2"), "cuGetProcAddress_v2");
+		proc2 = cuda_must(dlsym(library, "cuGetProcAddress_v2"), "cuGetProcAddress_v2");
 	/* As the runtime does: by the first one to the newest. */
 	if (proc2)
 		proc2("cuGetProcAddress", (void **)&proc2, 12000, 0, &status);
-	if (!strcmp(way, "ptsz"))
-		proc2 = dlsym(library, "cuGetProcAddress_v2_ptsz");
 #define F(name, version, twin_, since, arguments) \
 	if (proc1) \
 		proc1(#name, (void **)&cuda.name, 11040, twin ? 2 : 0); \

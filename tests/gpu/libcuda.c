@@ -295,8 +295,11 @@ int cuMemFreeAsync_ptsz(cu_ptr at, void *stream)
 
 /* --- device and contexts --- */
 
+int cuInit(unsigned int flags) { return flags; }
+int cuDeviceGetDefaultMemPool(void **pool, int device) { return *pool = NULL, device; }
 int cuCtxGetCurrent(void **context) { return *context = current, 0; }
 int cuCtxSetCurrent(void *context) { return current = context, 0; }
+int cuCtxCreate_v2(void **context, unsigned int flags, int device) { return current = *context = (void *)2, flags || device; }
 int cuCtxGetDevice(int *device) { return *device = 0; }
 int cuPointerGetAttribute(int *value, int what, cu_ptr at) { return call_hook(), what != 9 || !at || (*value = 0); }
 
@@ -433,9 +436,4 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t
 	if (status)
 		*status = 0;
 	return find(name, function, version, flags & 2);
-}
-
-int cuGetProcAddress_v2_ptsz(const char *name, void **function, int version, uint64_t flags, int *status)
-{
-	return cuGetProcAddress_v2(name, function, version, flags & 1 ? flags : 2, status);
 }

@@ -29,7 +29,6 @@ typedef void *CUcontext, *CUstream, *CUmemoryPool;
 #define GPU_FUNCTIONS(F)                                                                                          \
 	F(CUresult, cuGetProcAddress, 11030, (const char *, void **, int, uint64_t))                              \
 	F(CUresult, cuGetProcAddress_v2, 12000, (const char *, void **, int, uint64_t, int *))                    \
-	F(CUresult, cuGetProcAddress_v2_ptsz, 12000, (const char *, void **, int, uint64_t, int *))               \
 	F(CUresult, cuMemAlloc_v2, 3020, (CUdeviceptr *, size_t))                                                 \
 	F(CUresult, cuMemAllocPitch_v2, 3020, (CUdeviceptr *, size_t *, size_t, size_t, unsigned int))            \
 	F(CUresult, cuMemAllocAsync, 11020, (CUdeviceptr *, size_t, CUstream))                                    \

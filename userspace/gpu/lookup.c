@@ -217,15 +217,14 @@ EXPORTED void *dlvsym(void *handle, const char *name, const char *version)
 /* --- cuGetProcAddress() --- */
 
 #define PER_THREAD_DEFAULT_STREAM 2ULL
-#define LEGACY_STREAM 1ULL
 
 /* The driver's function of this name: its last version that the program knows, for its streams. */
 static struct function *entry_of(const char *name, int version, bool per_thread)
 {
-	static const char *const endings[] = { "_v2_ptsz", "_ptsz", "_v2", "" };
+	static const char *const endings[] = { "_ptsz", "_v2", "" };
 	char full[64];
 
-	for (int i = per_thread ? 0 : 2; i < 4; i++) {
+	for (int i = per_thread ? 0 : 1; i < 3; i++) {
 		struct function *f;
 
 		snprintf(full, sizeof(full), "%s%s", name, endings[i]);
@@ -257,5 +256,3 @@ GETS_FUNCTIONS(cuGetProcAddress, (const char *name, void **function, int version
 	       (name, function, version, flags), flags & PER_THREAD_DEFAULT_STREAM)
 GETS_FUNCTIONS(cuGetProcAddress_v2, (const char *name, void **function, int version, uint64_t flags, int *status),
 	       (name, function, version, flags, status), flags & PER_THREAD_DEFAULT_STREAM)
-GETS_FUNCTIONS(cuGetProcAddress_v2_ptsz, (const char *name, void **function, int version, uint64_t flags, int *status),
-	       (name, function, version, flags, status), !(flags & LEGACY_STREAM))
