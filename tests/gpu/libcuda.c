@@ -4,8 +4,8 @@
  * those of nv_dmabuf; or where that is not, dma-bufs that are empty files.
  *
  * What was seen of the real one: a dma-buf of any whole pages of memory, over several handles, in any
- * mapping, of one device; error 1 for others, error 3 in the child of a fork. Aborts if memory is freed with
- * a name, except by the last release of the primary context.
+ * mapping, of one device; error 1 for others, and for less than a block of a pool from its inside; error 3 in
+ * the child of a fork. Aborts if memory is freed with a name, except by the last release of the primary context.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,9 @@
 #include "cuda.h"
 
 #define MIB (1ULL << 20)
-/* Allocations below GRANULE share such blocks. */
+/* Allocations below GRANULE, and those of a pool, share such blocks. */
 #define BLOCK (2 * MIB)
+#define POOL_BLOCK (32 * MIB)
 #define GRANULE 65536ULL
 #define MAPPINGS 4096
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NOT_FOUND = 500 };
@@ -133,11 +134,11 @@ static void end_mapping(struct mapping *m)
 
 int cuMemAddressReserve(cu_ptr *at, size_t size, size_t align, cu_ptr hint, unsigned long long flags)
 {
-	char *p = mmap(NULL, size + BLOCK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(NULL, size + POOL_BLOCK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED || align || hint || flags)
 		return OUT_OF_MEMORY;
-	*at = ((uintptr_t)p + BLOCK - 1) / BLOCK * BLOCK;
+	*at = ((uintptr_t)p + POOL_BLOCK - 1) / POOL_BLOCK * POOL_BLOCK;
 	return 0;
 }
 
@@ -211,17 +212,18 @@ int cuMemUnmap(cu_ptr at, size_t size)
 
 /* --- allocations --- */
 
-static int allocate(cu_ptr *at, size_t size)
+/* @shared: below it, blocks are shared. */
+static int allocate(cu_ptr *at, size_t size, size_t block, size_t shared)
 {
-	size_t rounded = (size + BLOCK - 1) / BLOCK * BLOCK;
+	size_t rounded = (size + block - 1) / block * block;
 	struct handle *h;
 	int result;
 
 	if (owner && getpid() != owner)
 		return NOT_INITIALIZED;
 	pthread_mutex_lock(&lock);
-	for (struct mapping *m = mappings; size < GRANULE && m < mappings + n_mappings; m++)
-		if (m->small && m->context == current && m->used + size <= BLOCK) {
+	for (struct mapping *m = mappings; size < shared && m < mappings + n_mappings; m++)
+		if (m->small && m->size == block && m->context == current && m->used + size <= block) {
 			*at = m->at + m->used;
 			m->used += (size + 511) / 512 * 512;
 			m->small++;
@@ -235,7 +237,7 @@ static int allocate(cu_ptr *at, size_t size)
 	result = map(*at, rounded, h, current);
 	pthread_mutex_lock(&lock);
 	put_handle(h);
-	if (!result && size < GRANULE) {
+	if (!result && size < shared) {
 		struct mapping *m = mapping_of(*at);
 
 		m->small = 1;
@@ -245,8 +247,11 @@ static int allocate(cu_ptr *at, size_t size)
 	return result;
 }
 
-int cuMemAlloc_v2(cu_ptr *at, size_t size) { return allocate(at, size); }
-int cuMemAllocAsync(cu_ptr *at, size_t size, void *stream) { return (void)stream, allocate(at, size); }
+int cuMemAlloc_v2(cu_ptr *at, size_t size) { return allocate(at, size, BLOCK, GRANULE); }
+int cuMemAllocAsync(cu_ptr *at, size_t size, void *stream)
+{
+	return (void)stream, allocate(at, size, POOL_BLOCK, POOL_BLOCK);
+}
 int cuMemAllocAsync_ptsz(cu_ptr *at, size_t size, void *stream)
 {
 	per_thread_calls++;
@@ -264,7 +269,7 @@ int cuMemAllocPitch_v2(cu_ptr *at, size_t *pitch, size_t width, size_t height, u
 {
 	(void)bytes;
 	*pitch = (width + 511) / 512 * 512;
-	return allocate(at, *pitch * height);
+	return cuMemAlloc_v2(at, *pitch * height);
 }
 
 int cuMemFree_v2(cu_ptr at)
@@ -369,6 +374,8 @@ static int join(cu_ptr start, size_t size)
 		size_t n;
 
 		if (!m || m->handle->device != mapping_of(start)->handle->device || arg.n == PEER_TEST_EXPORTER_PARTS)
+			return -1;
+		if (at == start && m->small && m->size == POOL_BLOCK && at != m->at && size < POOL_BLOCK)
 			return -1;
 		n = m->at + m->size < end ? m->at + m->size - at : end - at;
 		parts[arg.n] = (struct peer_test_exporter_part) {

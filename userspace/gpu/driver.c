@@ -10,6 +10,8 @@
 #define CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL 9
 #define CU_MEM_LOCATION_TYPE_DEVICE 1
 #define CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD 1
+/* Pools of the driver grow by so much, at a multiple of it. */
+#define POOL_BLOCK (32ULL << 20)
 #define HSA_AMD_MEMORY_POOL_INFO_LOCATION 17
 #define HSA_AMD_MEMORY_POOL_LOCATION_GPU 1
 
@@ -20,13 +22,24 @@
 		next_ ? next_(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND; \
 	})
 
-/* A dma-buf of CUDA begins where it is asked to. Fails for host memory, and in the child of a fork. */
-static int export_cuda(uint64_t start, uint64_t size, uint64_t *offset)
+/* What the driver calls a success may have no descriptor. */
+static int export_range(uint64_t start, uint64_t size)
 {
 	int fd = -1;
 
-	*offset = 0;
 	return CALL(cuMemGetHandleForAddressRange, &fd, start, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) ? -1 : fd;
+}
+
+/*
+ * A dma-buf of CUDA begins where it is asked to. Fails for host memory, and in the child of a fork. Driver 580
+ * fails for less than a block of a pool that does not begin with one: then the dma-buf begins with the block.
+ */
+static int export_cuda(uint64_t start, uint64_t size, uint64_t *offset)
+{
+	int fd = export_range(start, size);
+
+	*offset = fd < 0 ? start % POOL_BLOCK : 0;
+	return *offset ? export_range(start - *offset, *offset + size) : fd;
 }
 
 static void allocated(CUdeviceptr at, size_t size)
