@@ -6,8 +6,7 @@
 //! U+FFFD.
 
 use crate::prelude::*;
-use rustix::process::{geteuid, getpid, pidfd_getfd, pidfd_open, PidfdFlags, PidfdGetfdFlags};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::{fd::AsRawFd, unix::fs::PermissionsExt};
 
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
 
@@ -119,50 +118,19 @@ impl<T> At<T> for io::Result<T> {
     }
 }
 
-/// Returns the directory of a process's descriptors, if this is one, as /dev/stdout leads to: its file may have no
-/// name any more.
-fn descriptors(file: &Path) -> Option<PathBuf> {
-    let dir = fs::canonicalize(file.parent()?).ok()?;
-    (dir.starts_with("/proc") && dir.ends_with("fd")).then_some(dir)
-}
-
-/// Writes a whole text to `file`, as its kind demands: a descriptor is written to where it stands, a device or a
-/// pipe after what it has, a regular file is replaced once the new one is complete, and of a symbolic link the
-/// target counts, also one to be made. Not below another root.
+/// Writes a whole text to `file`: a regular file is replaced once the new one is complete, of a symbolic link the
+/// target; all else is written to, as are descriptors in /dev. Not below another root.
 pub(crate) fn write_output(file: &Path, text: &[u8]) -> Result<()> {
-    let owner = |file: &Path| fs::symlink_metadata(file).map_or(u32::MAX, |data| data.uid());
-    // A link of another user could lead root to any file. Root, also of a user namespace, has the root directory.
-    let trusted = [geteuid().as_raw(), owner(Path::new("/"))];
-    let next = |link: &PathBuf| {
-        let is_known = trusted.contains(&owner(link)) && descriptors(link).is_none();
-        let target = fs::read_link(link).ok().filter(|_| is_known)?;
-        Some(link.with_file_name("").join(target))
-    };
-    // The kernel follows 40 links.
-    let target = iter::successors(Some(file.to_owned()), next).take(41).last().unwrap_or_default();
-    let written = match fs::symlink_metadata(&target) {
-        Ok(data) if !data.is_file() => open(&target).and_then(|mut file| file.write_all(text)),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => replace(&target, text),
+    // The kernel follows links, with its rules for those of other users (`protected_symlinks`).
+    let written = match OpenOptions::new().append(true).open(file) {
+        Ok(open) if !file.starts_with("/dev") && open.metadata().is_ok_and(|data| data.is_file()) => {
+            fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd())).and_then(|file| replace(&file, text))
+        }
+        Ok(mut open) => open.write_all(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => replace(file, text),
+        Err(error) => Err(error),
     };
     written.at(file.display())
-}
-
-/// Opens a file to add to it. A descriptor of this process, whose offset others may share, is copied, if a container
-/// has the system call; another link is not followed: `ELOOP`.
-fn open(file: &Path) -> io::Result<File> {
-    let descriptors = descriptors(file);
-    let copy = || {
-        descriptors.as_ref().filter(|dir| fs::canonicalize("/proc/self/fd").is_ok_and(|own| own == **dir))?;
-        let number = file.file_name()?.to_str()?.parse().ok()?;
-        let process = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
-        pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok()
-    };
-    if let Some(copy) = copy() {
-        return Ok(copy.into());
-    }
-    let flags = if descriptors.is_some() { 0 } else { libc::O_NOFOLLOW };
-    OpenOptions::new().append(true).custom_flags(flags).open(file)
 }
 
 fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
