@@ -4,8 +4,9 @@
  * those of nv_dmabuf; or where that is not, dma-bufs that are empty files.
  *
  * What was seen of the real one: a dma-buf of any whole pages of memory, over several handles, in any
- * mapping, of one device; error 1 for others, and for less than a block of a pool from its inside; error 3 in
- * the child of a fork. Aborts if memory is freed with a name, except by the last release of the primary context.
+ * mapping, of one device; error 1 for others, and for less than a block of a pool from its inside; a crash for a
+ * range beyond a pool's memory; error 3 in the child of a fork. Aborts if memory is freed with a name, except by
+ * the last release of the primary context.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -362,6 +363,7 @@ int cuMemcpyDtoH_v2(void *to, cu_ptr from, size_t size)
 	return result;
 }
 
+static bool is_pool(const struct mapping *m) { return m && m->small && m->size == POOL_BLOCK; }
 static int join(cu_ptr start, size_t size)
 {
 	struct peer_test_exporter_part parts[PEER_TEST_EXPORTER_PARTS];
@@ -373,9 +375,11 @@ static int join(cu_ptr start, size_t size)
 		const struct mapping *m = mapping_of(at);
 		size_t n;
 
+		if (!m && is_pool(mapping_of(start)))
+			abort();
 		if (!m || m->handle->device != mapping_of(start)->handle->device || arg.n == PEER_TEST_EXPORTER_PARTS)
 			return -1;
-		if (at == start && m->small && m->size == POOL_BLOCK && at != m->at && size < POOL_BLOCK)
+		if (at == start && is_pool(m) && at != m->at && size < POOL_BLOCK)
 			return -1;
 		n = m->at + m->size < end ? m->at + m->size - at : end - at;
 		parts[arg.n] = (struct peer_test_exporter_part) {

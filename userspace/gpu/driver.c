@@ -22,24 +22,23 @@
 		next_ ? next_(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND; \
 	})
 
-/* What the driver calls a success may have no descriptor. */
-static int export_range(uint64_t start, uint64_t size)
-{
-	int fd = -1;
-
-	return CALL(cuMemGetHandleForAddressRange, &fd, start, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) ? -1 : fd;
-}
+#define EXPORT(fd, start, size) \
+	CALL(cuMemGetHandleForAddressRange, fd, start, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0)
 
 /*
- * A dma-buf of CUDA begins where it is asked to. Fails for host memory, and in the child of a fork. Driver 580
- * fails for less than a block of a pool that does not begin with one: then the dma-buf begins with the block.
+ * A dma-buf of CUDA begins where it is asked to. Fails for host memory, and in the child of a fork. Driver 580 fails
+ * for less than a block of a pool that does not begin with one: then the dma-buf begins with the block. It has a
+ * success without a descriptor if no memory is at the start, and crashes for a range beyond the memory of a pool.
  */
 static int export_cuda(uint64_t start, uint64_t size, uint64_t *offset)
 {
-	int fd = export_range(start, size);
+	int fd = -1;
 
-	*offset = fd < 0 ? start % POOL_BLOCK : 0;
-	return *offset ? export_range(start - *offset, *offset + size) : fd;
+	*offset = 0;
+	if (!EXPORT(&fd, start, size))
+		return fd;
+	*offset = size < POOL_BLOCK ? start % POOL_BLOCK : 0;
+	return !*offset || EXPORT(&fd, start - *offset, *offset + size) ? -1 : fd;
 }
 
 static void allocated(CUdeviceptr at, size_t size)

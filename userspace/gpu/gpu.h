@@ -136,7 +136,7 @@ struct dma_buf {
 	int error, cancel;	/* as they were */
 };
 
-/* Makes a dma-buf of a range that is in one span, and that the kernel has no name of, or returns false. */
+/* Makes a dma-buf of a range of memory that the kernel has no name of, or returns false. */
 bool memory_export(uint64_t at, size_t length, struct dma_buf *dma_buf);
 void memory_exported(struct dma_buf *dma_buf);
 

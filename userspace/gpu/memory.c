@@ -391,14 +391,17 @@ void memory_check(struct which which)
 bool memory_export(uint64_t at, size_t length, struct dma_buf *dma_buf)
 {
 	const uint64_t page = sysconf(_SC_PAGESIZE), start = at / page * page;
-	size_t i, named;
+	uint64_t end = at;
+	size_t i, last, named;
 
 	if (!length || at + length < at)
 		return false;
 	*dma_buf = take_lock();
 	i = first_after(&memory, at);
+	for (last = i; last < memory.n && memory.at[last].start <= end; last++)
+		end = memory.at[last].end > end ? memory.at[last].end : end;
 	named = first_after(&names, at);
-	if (i < memory.n && memory.at[i].start <= at && (named == names.n || names.at[named].start > at))
+	if (end >= at + length && (named == names.n || names.at[named].start > at))
 		dma_buf->fd = memory.at[i].export(start, in_whole(at + length, page) - start, &dma_buf->offset);
 	if (dma_buf->fd < 0) {
 		memory_exported(dma_buf);

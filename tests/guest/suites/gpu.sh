@@ -38,7 +38,7 @@ end_user() {
 # each_way SIZE OFFSET LENGTH [:MIB]
 each_way() {
 	local way
-	for way in ${WAYS:-global dlsym dlsym_ptsz proc1 proc2 proc2_ptsz ptsz}; do
+	for way in ${WAYS:-global dlsym dlsym_ptsz proc1 proc2 proc2_ptsz}; do
 		gpu user "$way${4:-}" "$1" "$2" "$3" || fail "$way"
 		end_user
 	done

@@ -238,9 +238,8 @@ pub(crate) struct Json {
 /// Options of commands whose output is for programs.
 #[derive(Args)]
 pub(crate) struct Output {
-    /// Write to this file: a regular one is replaced at once, when the text is complete; a device, a pipe or a
-    /// descriptor of iopm, as /dev/stdout, is written to; a link that neither the caller nor root has made is not
-    /// followed
+    /// Write to this file: a regular one, or that of a link, is replaced at once, when the text is complete; a
+    /// device, a pipe, or /dev/stdout is written to
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -75,8 +75,9 @@ fn run(command: Command, out: Out<'_>) -> Status {
 
 fn output(options: &cli::Output, text: String, out: Out<'_>) -> Status {
     match &options.output {
-        Some(file) => sys::write_output(file, text.as_bytes())?,
-        None => out.write_all(text.as_bytes())?,
+        // Opened by its name, a file there would have its own offset.
+        Some(file) if file.as_os_str() != "/dev/stdout" => sys::write_output(file, text.as_bytes())?,
+        _ => out.write_all(text.as_bytes())?,
     }
     Ok(0)
 }

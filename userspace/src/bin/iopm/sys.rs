@@ -6,7 +6,7 @@
 //! U+FFFD.
 
 use crate::prelude::*;
-use std::os::{fd::AsRawFd, unix::fs::PermissionsExt};
+use std::os::{fd::AsRawFd, unix::fs::MetadataExt, unix::fs::PermissionsExt};
 
 static ROOT: OnceLock<PathBuf> = OnceLock::new();
 
@@ -119,18 +119,22 @@ impl<T> At<T> for io::Result<T> {
 }
 
 /// Writes a whole text to `file`: a regular file is replaced once the new one is complete, of a symbolic link the
-/// target; all else is written to, as are descriptors in /dev. Not below another root.
+/// target; all else is written to, also a file without a name. Not below another root.
 pub(crate) fn write_output(file: &Path, text: &[u8]) -> Result<()> {
-    // The kernel follows links, with its rules for those of other users (`protected_symlinks`).
-    let written = match OpenOptions::new().append(true).open(file) {
-        Ok(open) if !file.starts_with("/dev") && open.metadata().is_ok_and(|data| data.is_file()) => {
-            fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd())).and_then(|file| replace(&file, text))
+    let write = || {
+        // The kernel follows links, with its rules for those of other users (`protected_symlinks`).
+        let mut open = match OpenOptions::new().append(true).open(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return replace(file, text),
+            opened => opened?,
+        };
+        // Its name comes first, as another process may take that from it.
+        let (name, data) = (fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd()))?, open.metadata()?);
+        match data.is_file() && data.nlink() > 0 {
+            true => replace(&name, text),
+            false => open.write_all(text),
         }
-        Ok(mut open) => open.write_all(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => replace(file, text),
-        Err(error) => Err(error),
     };
-    written.at(file.display())
+    write().at(file.display())
 }
 
 fn replace(file: &Path, text: &[u8]) -> io::Result<()> {

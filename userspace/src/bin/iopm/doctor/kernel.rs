@@ -63,8 +63,9 @@ pub(super) fn iommu(_: &Machine, found: &mut Findings<'_>) {
 /// ib_uverbs, which is the kernel's own.
 pub(super) fn uverbs(_: &Machine, found: &mut Findings<'_>) {
     // Seen by its class where there is no /lib/modules, as in a container.
-    let class = "/sys/class/infiniband_verbs";
-    if modules::is_builtin("ib_uverbs") || sys::exists(class) && !is_loaded("ib_uverbs") {
+    if modules::is_builtin("ib_uverbs")
+        || !is_loaded("ib_uverbs") && sys::exists("/sys/class/infiniband_verbs")
+    {
         ok!(found, "ib_uverbs is a part of the kernel");
     } else if is_loaded("ib_uverbs") {
         loaded("ib_uverbs", found);
