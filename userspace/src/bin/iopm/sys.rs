@@ -124,7 +124,7 @@ pub(crate) fn write_output(file: &Path, text: &[u8]) -> Result<()> {
     let write = || {
         // The kernel follows links, with its rules for those of other users (`protected_symlinks`).
         let mut open = match OpenOptions::new().append(true).open(file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return replace(file, text),
+            Err(_) if fs::symlink_metadata(file).is_err() => return replace(file, text),
             opened => opened?,
         };
         // Its name comes first, as another process may take that from it.
