@@ -41,8 +41,7 @@ static struct {
 #undef F
 	unsigned int (*per_thread_calls)(void);
 	void (*set_hook)(void (*hook)(void));	/* of the stand-in alone */
-	/* Of this version: programs get newer ones with other arguments. */
-	int (*cuCtxCreate_v2)(void **, unsigned int, int);
+	int (*cuCtxCreate_v2)(void **, unsigned int, int);	/* newer ones have other arguments */
 } cuda __attribute__((unused));
 
 static inline void *cuda_must(void *found, const char *name)

@@ -43,6 +43,7 @@ struct mapping {
 	void *context;		/* an allocation of this one; NULL: virtual memory */
 	unsigned int small;	/* allocations in a block */
 	size_t used;		/* of the block */
+	size_t sizes[POOL_BLOCK / GRANULE];	/* of allocations of GRANULE and more, by where they begin */
 };
 
 static struct mapping mappings[MAPPINGS];
@@ -213,10 +214,20 @@ int cuMemUnmap(cu_ptr at, size_t size)
 
 /* --- allocations --- */
 
-/* @shared: below it, blocks are shared. */
-static int allocate(cu_ptr *at, size_t size, size_t block, size_t shared)
+static cu_ptr allocate_in(struct mapping *m, size_t size)
 {
-	size_t rounded = (size + block - 1) / block * block;
+	size_t unit = size < GRANULE ? 512 : GRANULE, start = (m->used + unit - 1) / unit * unit;
+
+	m->used = start + (size + unit - 1) / unit * unit;
+	m->small++;
+	if (unit == GRANULE)
+		m->sizes[start / GRANULE] = size;
+	return m->at + start;
+}
+
+static int allocate(cu_ptr *at, size_t size, size_t block)
+{
+	size_t rounded = (size + block - 1) / block * block, shared = block == BLOCK ? GRANULE : block;
 	struct handle *h;
 	int result;
 
@@ -224,10 +235,8 @@ static int allocate(cu_ptr *at, size_t size, size_t block, size_t shared)
 		return NOT_INITIALIZED;
 	pthread_mutex_lock(&lock);
 	for (struct mapping *m = mappings; size < shared && m < mappings + n_mappings; m++)
-		if (m->small && m->size == block && m->context == current && m->used + size <= block) {
-			*at = m->at + m->used;
-			m->used += (size + 511) / 512 * 512;
-			m->small++;
+		if (m->small && m->size == block && m->context == current && m->used + size + 2 * GRANULE <= block) {
+			*at = allocate_in(m, size);
 			pthread_mutex_unlock(&lock);
 			return 0;
 		}
@@ -238,21 +247,14 @@ static int allocate(cu_ptr *at, size_t size, size_t block, size_t shared)
 	result = map(*at, rounded, h, current);
 	pthread_mutex_lock(&lock);
 	put_handle(h);
-	if (!result && size < shared) {
-		struct mapping *m = mapping_of(*at);
-
-		m->small = 1;
-		m->used = (size + 511) / 512 * 512;
-	}
+	if (!result && size < shared)
+		allocate_in(mapping_of(*at), size);
 	pthread_mutex_unlock(&lock);
 	return result;
 }
 
-int cuMemAlloc_v2(cu_ptr *at, size_t size) { return allocate(at, size, BLOCK, GRANULE); }
-int cuMemAllocAsync(cu_ptr *at, size_t size, void *stream)
-{
-	return (void)stream, allocate(at, size, POOL_BLOCK, POOL_BLOCK);
-}
+int cuMemAlloc_v2(cu_ptr *at, size_t size) { return allocate(at, size, BLOCK); }
+int cuMemAllocAsync(cu_ptr *at, size_t size, void *stream) { return (void)stream, allocate(at, size, POOL_BLOCK); }
 int cuMemAllocAsync_ptsz(cu_ptr *at, size_t size, void *stream)
 {
 	per_thread_calls++;
@@ -283,6 +285,8 @@ int cuMemFree_v2(cu_ptr at)
 	pthread_mutex_lock(&lock);
 	m = mapping_of(at);
 	if (m && m->context && (m->small || m->at == at)) {
+		if (m->small && at % GRANULE == 0)
+			must_have_no_name(at, m->sizes[(at - m->at) / GRANULE]);
 		if (m->small < 2)
 			end_mapping(m);
 		else
@@ -293,11 +297,7 @@ int cuMemFree_v2(cu_ptr at)
 	return result;
 }
 int cuMemFreeAsync(cu_ptr at, void *stream) { return (void)stream, cuMemFree_v2(at); }
-int cuMemFreeAsync_ptsz(cu_ptr at, void *stream)
-{
-	per_thread_calls++;
-	return cuMemFreeAsync(at, stream);
-}
+int cuMemFreeAsync_ptsz(cu_ptr at, void *stream) { return per_thread_calls++, cuMemFreeAsync(at, stream); }
 
 /* --- device and contexts --- */
 
@@ -363,23 +363,24 @@ int cuMemcpyDtoH_v2(void *to, cu_ptr from, size_t size)
 	return result;
 }
 
-static bool is_pool(const struct mapping *m) { return m && m->small && m->size == POOL_BLOCK; }
 static int join(cu_ptr start, size_t size)
 {
 	struct peer_test_exporter_part parts[PEER_TEST_EXPORTER_PARTS];
 	struct peer_test_exporter_set gpu = { .option = PEER_TEST_EXPORTER_GPU, .value = 1 };
 	struct peer_test_exporter_join arg = { .parts = (uintptr_t)parts, .fd = -1 };
+	const struct mapping *first = mapping_of(start);
+	const bool is_pool = first && first->small && first->size == POOL_BLOCK;
 	int control;
 
+	if (is_pool && start != first->at && size < POOL_BLOCK)
+		return -1;
 	for (cu_ptr at = start, end = at + size; at < end; arg.n++) {
 		const struct mapping *m = mapping_of(at);
 		size_t n;
 
-		if (!m && is_pool(mapping_of(start)))
+		if (!m && is_pool)
 			abort();
-		if (!m || m->handle->device != mapping_of(start)->handle->device || arg.n == PEER_TEST_EXPORTER_PARTS)
-			return -1;
-		if (at == start && is_pool(m) && at != m->at && size < POOL_BLOCK)
+		if (!m || m->handle->device != first->handle->device || arg.n == PEER_TEST_EXPORTER_PARTS)
 			return -1;
 		n = m->at + m->size < end ? m->at + m->size - at : end - at;
 		parts[arg.n] = (struct peer_test_exporter_part) {

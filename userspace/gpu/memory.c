@@ -398,7 +398,7 @@ bool memory_export(uint64_t at, size_t length, struct dma_buf *dma_buf)
 		return false;
 	*dma_buf = take_lock();
 	i = first_after(&memory, at);
-	for (last = i; last < memory.n && memory.at[last].start <= end; last++)
+	for (last = i; end < at + length && last < memory.n && memory.at[last].start <= end; last++)
 		end = memory.at[last].end > end ? memory.at[last].end : end;
 	named = first_after(&names, at);
 	if (end >= at + length && (named == names.n || names.at[named].start > at))
