@@ -23,8 +23,18 @@ log_step() {
 log_allow() { echo "peer-allow: $1" >/dev/kmsg; }
 log_may() { echo "peer-may: $1" >/dev/kmsg; }
 
-# log_since test|step: the log since the last mark of that kind. The kernel keeps all of
-# it (log_buf_len); dmesg -S reads it by one system call, not one for each line.
+# log_take: moves what the kernel has logged since it was last called to the end of $LOG, and makes it
+# $LOG.last. dmesg -S reads that by one system call, not one for each line.
+LOG=/tmp/log
+log_take() {
+	local lines
+	dmesg -S -c >"$LOG.last"
+	mapfile -t lines <"$LOG.last"
+	printf '%s\n' "${lines[@]}" >>$LOG
+}
+
+# log_since test|step: the log since the last mark of that kind. log_all: of the whole boot.
+log_all() { cat $LOG; dmesg -S; }
 log_since() {
 	dmesg -S | awk -v mark="peer-$1: |peer-test: " '$0 ~ mark { n = 0; next } { line[n++] = $0 }
 		END { for (i = 0; i < n; i++) print line[i] }'

@@ -18,7 +18,7 @@ test_backend() {
 	grep -q general_odp_caps /tmp/devinfo
 	must_fail grep -w ODP_SUPPORT /tmp/devinfo
 	expect "umem no" eval "awk -v dev=$DEV '\$1 == dev { print \$3, \$4 }' $DEVICES"
-	dmesg | grep "ib_peer_mem: $DEV: serves peer memory by umem"
+	log_all | grep "ib_peer_mem: $DEV: serves peer memory by umem"
 }
 
 # A client that does not require invalidation.

@@ -24,11 +24,11 @@ is_on() { od -An -t u1 -j 4 -N 1 /sys/firmware/efi/efivars/SecureBoot-* | grep -
 
 test_firmware_and_kernel() {
 	is_on
-	dmesg | grep -o 'secureboot: Secure boot enabled'
+	log_all | grep -o 'secureboot: Secure boot enabled'
 	grep -F '[integrity]' /sys/kernel/security/lockdown
-	dmesg | grep -o 'Kernel is locked down from EFI Secure Boot'
-	dmesg | grep "integrity: Loaded X.509 cert 'Key of a site: "
-	note "$(dmesg | grep -o 'Kernel is locked down.*')"
+	log_all | grep -o 'Kernel is locked down from EFI Secure Boot'
+	log_all | grep "integrity: Loaded X.509 cert 'Key of a site: "
+	note "$(log_all | grep -o 'Kernel is locked down.*')"
 }
 
 test_signed_modules_load() {
@@ -41,7 +41,7 @@ test_signed_modules_load() {
 # ftrace, and the operations of devices, are not what lockdown restricts.
 test_hooks_are_there() {
 	expect placed cat /sys/kernel/debug/ib_peer_mem/umem_hook
-	dmesg | grep "ib_peer_mem: $DEV: serves peer memory by "
+	log_all | grep "ib_peer_mem: $DEV: serves peer memory by "
 }
 
 test_client_of_a_driver() {

@@ -81,7 +81,7 @@ test_no_route() {
 	far=$(disk_of far)
 	both_fail EINVAL "$far" "$BAR_A"
 	# The kernel says it once for each pair, to the first test that has it.
-	grep -qF "nvme $(ssd_of far): $NO_ROUTE ($BDF_A)" < <(dmesg -S)
+	grep -qF "nvme $(ssd_of far): $NO_ROUTE ($BDF_A)" < <(log_all)
 	expect "write 65536" io "$far" host do=write
 }
 

@@ -70,7 +70,7 @@ queue() { adapter_start "$1" -q "$3" "$2" "$4" 2112 9000; }
 test_hook_is_placed() {
 	expect placed cat $HOOK
 	expect "$HOOKS" hooked_functions
-	dmesg | grep -E "ib_peer_mem: .*hook on ib_core"
+	log_all | grep -E "ib_peer_mem: .*hook on ib_core"
 }
 
 # The import leaves no descriptor in the process, and works if the process can open no more. A umem on peer
