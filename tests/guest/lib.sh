@@ -4,8 +4,7 @@
 # Shared by all suites. Sourced by init; every function here may be used in a test, where
 # it runs under set -e and its output goes to the test's log.
 #
-# A new process costs up to 0.3 s on the emulated debug kernel: frequent steps are done by
-# bash itself.
+# A new process costs up to 0.3 s on the emulated debug kernel: frequent steps are done by bash itself.
 
 MODS=/mnt/mods
 PEERS=/sys/kernel/mm/memory_peers
@@ -54,7 +53,12 @@ eventually() { within $WAIT_LIMIT "$@"; }
 soon() { LOOK_EVERY=0.02 eventually "$@"; }
 
 # wait_line FILE PATTERN: waits until the file has a line that matches.
-wait_line() { eventually grep -qE "$2" "$1" || { cat "$1"; false; }; }
+wait_line() { eventually has_line "$1" "$2" || { cat "$1"; false; }; }
+has_line() {
+	local line
+	while IFS= read -r line || [ -n "$line" ]; do [[ ! $line =~ $2 ]] || return 0; done <"$1"
+	return 1
+}
 
 # gone PID: the process has ended. kill -0 still finds a zombie, and bash can leave a child one
 # until it forks again.
@@ -65,8 +69,7 @@ gone() {
 	[[ ${stat##*) } = Z* ]]
 }
 
-# expect WANT COMMAND...: the command prints exactly WANT. It may fail, but not crash, nor be
-# missing.
+# expect WANT COMMAND...: the command prints exactly WANT. It may fail, but not crash, nor be missing.
 expect() {
 	local want=$1 got rc=0
 	shift
@@ -81,8 +84,7 @@ kill_and_wait() {
 	wait "${!#}" || true
 }
 
-# trace_calls FUNCTION: the kernel records its calls, with the callers, until traced_calls prints
-# them.
+# trace_calls FUNCTION: the kernel records its calls, with the callers, until traced_calls prints them.
 TRACING=/sys/kernel/tracing
 TRACE=$TRACING/instances/peer
 trace_calls() {
@@ -157,8 +159,7 @@ logs_one() {
 # ask_host REQUEST...: see scripts/qemu, which removes an old reply with the request.
 ask_host() {
 	local text
-	echo "$*" >"$OUT/request.new"
-	mv "$OUT/request.new" "$OUT/request"
+	echo "$*" >"$OUT/request"
 	LOOK_EVERY=0.05 eventually answered
 	IFS= read -rd '' text <"$OUT/reply" || true
 	text=${text%$'\n'}
@@ -253,10 +254,7 @@ load_stack() {
 	if [ "$DEV" = rxe0 ]; then load_rxe; else load_mlx5; fi
 }
 load_rxe() {
-	local modules=(ib_uverbs rdma_ucm rdma_rxe dummy)
-	# The debug kernel is built without it.
-	[ "$KIND" = debug ] || modules+=(mlx5_ib)
-	loaded rdma_rxe || modprobe -a "${modules[@]}"
+	loaded rdma_rxe || modprobe -a ib_uverbs rdma_ucm rdma_rxe dummy
 	if [ ! -e "/sys/class/net/$RXE_NIC" ]; then
 		ip link set lo up
 		ip link add "$RXE_NIC" type dummy

@@ -54,8 +54,7 @@ stock() {
 	done
 }
 
-# start NAME ARGUMENTS...: runs peer_rdma in the background; its pid is in $pid, its output
-# in /tmp/NAME.
+# start NAME ARGUMENTS...: runs peer_rdma in the background; its pid is in $pid, its output in /tmp/NAME.
 start() {
 	local name=$1
 	shift

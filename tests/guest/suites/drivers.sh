@@ -18,8 +18,6 @@ setup() {
 	local d
 	load_stack
 	unload_modules
-	# load_stack has loaded it.
-	! loaded mlx5_ib || rmmod mlx5_ib
 	for d in $KNOWN; do
 		! modinfo "$d" >/dev/null 2>&1 || printf '%s\n' "${d//-/_}"
 	done >/tmp/drivers
