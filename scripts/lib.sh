@@ -68,11 +68,12 @@ suite_of() {
 	esac
 }
 
-# copy_checkout DIR: the files of this checkout that git knows, as they are now; others may be keys.
-copy_checkout() {
-	git -C "$TOP" ls-files -z --deduplicate | tar -C "$TOP" --null -T - --ignore-failed-read -cf - 2>/dev/null |
-		tar -C "$1" -xf -
+# tar_checkout: the files of this checkout that git knows, as they are now; others may be keys.
+# copy_checkout DIR: copies them.
+tar_checkout() {
+	git -C "$TOP" ls-files -z --deduplicate | tar -C "$TOP" --null -T - --ignore-failed-read --mtime=@0 -cf - 2>/dev/null
 }
+copy_checkout() { tar_checkout | tar -C "$1" -mxf -; }
 
 # site_version: the version of packages for a repository: that of the tree, and the time of its last
 # commit, or of now if files differ from the commit, so that each state is an upgrade of the one before.
