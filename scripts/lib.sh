@@ -89,7 +89,7 @@ need_root() {
 	[ "$(id -u)" = 0 ] || die "needs root (it mounts and chroots): run it with sudo"
 }
 
-# parts_of WHEN: the parts of a command in scripts/parts: "PART BUDGET AFTER COMMAND" each. any: of all.
+# parts_of WHEN: the parts of a command in scripts/parts: "PART BUDGET COMMAND" each. any: of all.
 PARTS=${PARTS:-$TOP/scripts/parts}
 parts_of() {
 	awk -v when="$1" '/^[^#]/ && (when == "any" || index("," $1 ",", "," when ",")) { $1 = ""; print substr($0, 2) }' "$PARTS"
