@@ -44,16 +44,19 @@ impl Quota {
 
     /// Charges `bytes` to the user of the calling process. In a user namespace a user has any
     /// number of uids, so the user is the creator of the outermost namespace; otherwise the real
-    /// user of the process. Returns `EDQUOT` if the user would have more than `limit` bytes.
-    /// Context: process context; may sleep.
+    /// user of the process. Returns `EDQUOT` if the user would have more than `limit` bytes, and
+    /// `ENOMEM` if the sum is no number of 64 bits. Context: process context; may sleep.
     pub fn charge(this: &Arc<Self>, bytes: u64, limit: u64) -> Result<Charge> {
         // SAFETY: The function reads the credentials of the calling task.
         let uid = unsafe { helpers::ext_current_owner() };
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
         let mut users = this.users.lock();
         let used = users.get(&uid).copied().unwrap_or(0);
-        let total = used.checked_add(bytes).filter(|&total| total <= limit);
-        let total = total.ok_or(edquot())?;
+        // Without a limit as well: no memory has so many bytes.
+        let total = used.checked_add(bytes).ok_or(ENOMEM)?;
+        if total > limit {
+            return Err(edquot());
+        }
         match users.entry(uid) {
             Entry::Occupied(mut entry) => *entry.get_mut() = total,
             Entry::Vacant(entry) => {
@@ -102,7 +105,10 @@ mod tests {
         assert!(Quota::charge(&quota, 41, 100).is_err());
         let second = Quota::charge(&quota, 40, 100)?;
         assert_eq!(Quota::charge(&quota, 1, 100).err(), Some(edquot()));
-        assert!(Quota::charge(&quota, u64::MAX, u64::MAX).is_err());
+        assert_eq!(
+            Quota::charge(&quota, u64::MAX, u64::MAX).err(),
+            Some(ENOMEM)
+        );
         let uid = first.uid;
         assert_eq!(quota.used(uid), 100);
         drop(first);
